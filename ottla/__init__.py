@@ -1,0 +1,3 @@
+"""Ottla: the whole of Kafka in Python."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Layer 5: the `ottla` command, one module per command."""

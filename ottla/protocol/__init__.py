@@ -1,0 +1,1 @@
+"""Layer 1: the Kafka wire protocol as data: declarations, codecs, framing."""

@@ -1,0 +1,1 @@
+"""One module per family of APIs; named like the handlers that answer them."""

@@ -1,0 +1,1 @@
+"""Layer 1: Kafka's record formats as bytes and values."""

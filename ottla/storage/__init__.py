@@ -1,0 +1,1 @@
+"""Layer 2: a partition's log on disk, in Kafka's own file format."""
