@@ -9,6 +9,7 @@ from setuptools import setup
 
 COMPILED_MODULES = [
     "ottla/records/varint.py",
+    "ottla/records/section.py",
 ]
 
 

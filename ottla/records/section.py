@@ -1,0 +1,248 @@
+"""The record section of a magic 2 batch: the loops that run once per record.
+
+    length varint | attributes int8 | timestamp delta varlong | offset delta varint
+    | key length varint (-1: null), key | value length varint, value | header count varint, (key, value)...
+
+Compiled by the optional mypyc build, and written for both worlds: the one-byte varint is inlined because a
+call costs more than the work, positions are native integers when compiled. Everything here is hostile: a
+length is compared with the bytes that remain before anything is sliced, and a record must end exactly where
+its length says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.records.errors import invalid
+from ottla.records.record import Header, Record
+from ottla.records.varint import append_varint, read_raw, read_varint, read_varlong
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # only ever an annotation: nothing to install
+
+COMPILED = not __file__.endswith(".py")
+RECORD_SIZE_MIN = 7
+"""One byte for each of length, attributes, two deltas, two lengths and the header count."""
+
+
+def decode(
+    data: bytes,
+    position: i64,
+    end: i64,
+    count: i64,
+    base_offset: i64,
+    base_timestamp: i64,
+    append_time: int | None,
+) -> tuple[list[Record], int]:
+    """The next `count` records of `data[position:end]`, and the position behind them.
+
+    `append_time`, when given, stands in for every record's own timestamp.
+    """
+    records: list[Record] = []
+    make = tuple.__new__
+    index: i64 = 0
+    try:
+        while index < count:
+            # Of every varint the first two bytes are read here, as a zig-zagged number; the rest is rare.
+            number: i64 = data[position]
+            position += 1
+            if number >= 0x80:
+                more: i64 = data[position]
+                if more < 0x80:
+                    position += 1
+                    number = number & 0x7F | more << 7
+                else:
+                    number, position = read_raw(data, position - 1)
+            record_end: i64 = position + (number >> 1)
+            if number & 1 or record_end > end:
+                raise invalid("a record's length does not fit its batch")
+            position += 1  # attributes: unused, and ignored by every reader
+
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                more = data[position]
+                if more < 0x80:
+                    position += 1
+                    number = number & 0x7F | more << 7
+                    number = (number >> 1) ^ -(number & 1)
+                else:
+                    number, position = read_varlong(data, position - 1)
+            else:
+                number = (number >> 1) ^ -(number & 1)
+            timestamp: i64 = base_timestamp + number
+
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                more = data[position]
+                if more < 0x80:
+                    position += 1
+                    number = number & 0x7F | more << 7
+                else:
+                    number, position = read_raw(data, position - 1)
+            offset: i64 = base_offset + ((number >> 1) ^ -(number & 1))
+
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                more = data[position]
+                if more < 0x80:
+                    position += 1
+                    number = number & 0x7F | more << 7
+                else:
+                    number, position = read_raw(data, position - 1)
+            key: bytes | None = None
+            if not number & 1:
+                stop: i64 = position + (number >> 1)
+                if stop > record_end:
+                    raise invalid("a key reaches past its record")
+                key = data[position:stop]
+                position = stop
+
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                more = data[position]
+                if more < 0x80:
+                    position += 1
+                    number = number & 0x7F | more << 7
+                else:
+                    number, position = read_raw(data, position - 1)
+            value: bytes | None = None
+            if not number & 1:
+                stop = position + (number >> 1)
+                if stop > record_end:
+                    raise invalid("a value reaches past its record")
+                value = data[position:stop]
+                position = stop
+
+            headers: tuple[Header, ...] = ()
+            if data[position] == 0:
+                position += 1
+            else:
+                headers, position = read_headers(data, position, record_end)
+            if position != record_end:
+                raise invalid("a record is not as long as its fields")
+            records.append(
+                make(Record, (offset, timestamp if append_time is None else append_time, key, value, headers))
+            )
+            index += 1
+    except IndexError:
+        raise invalid("the record section ends before its last record") from None
+    return records, position
+
+
+def read_headers(data: bytes, position: i64, end: i64) -> tuple[tuple[Header, ...], i64]:
+    """The headers of a record that ends at `end`, their count first."""
+    count, position = read_varint(data, position)
+    if count < 0 or count * 2 > end - position:
+        raise invalid("a record's header count does not fit it")
+    headers: list[Header] = []
+    while count > 0:
+        size, position = read_varint(data, position)
+        if size < 0 or size > end - position:
+            raise invalid("a header key does not fit its record")
+        key = data[position : position + size].decode("utf-8", "surrogateescape")
+        position += size
+        size, position = read_varint(data, position)
+        if size > end - position:
+            raise invalid("a header value does not fit its record")
+        if size < 0:
+            headers.append((key, None))
+        else:
+            headers.append((key, data[position : position + size]))
+            position += size
+        count -= 1
+    return tuple(headers), position
+
+
+def walk(data: bytes, position: i64, end: i64, count: i64, last_delta: i64, consecutive: bool) -> None:
+    """Verify `count` records in exactly `data[position:end]`, building nothing."""
+    previous: i64 = -1
+    index: i64 = 0
+    try:
+        while index < count:
+            size, position = read_varint(data, position)
+            record_end: i64 = position + size
+            if size < 0 or record_end > end:
+                raise invalid("a record's length does not fit its batch")
+            _, position = read_varlong(data, position + 1)
+            delta, position = read_varint(data, position)
+            if delta <= previous or delta > last_delta or (consecutive and delta != index):
+                raise invalid(f"offset delta {delta} follows {previous} in a batch that ends at {last_delta}")
+            previous = delta
+            size, position = read_varint(data, position)
+            if size > 0:
+                position += size
+            size, position = read_varint(data, position)
+            if size > 0:
+                position += size
+            if position >= record_end:
+                raise invalid("a record ends inside its fields")
+            if data[position] == 0:
+                position += 1
+            else:
+                position = walk_headers(data, position, record_end)
+            if position != record_end:
+                raise invalid("a record is not as long as its fields")
+            index += 1
+    except IndexError:
+        raise invalid("the record section ends before its last record") from None
+    if position != end:
+        raise invalid("bytes follow the last record of a batch")
+
+
+def walk_headers(data: bytes, position: i64, end: i64) -> i64:
+    """Where the headers that start at `position` end."""
+    count, position = read_varint(data, position)
+    if count < 0 or count * 2 > end - position:
+        raise invalid("a record's header count does not fit it")
+    while count > 0:
+        size, position = read_varint(data, position)
+        if size < 0 or size > end - position:
+            raise invalid("a header key does not fit its record")
+        size, position = read_varint(data, position + size)
+        if size > end - position:
+            raise invalid("a header value does not fit its record")
+        if size > 0:
+            position += size
+        count -= 1
+    return position
+
+
+def encode(
+    out: bytearray,
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+) -> None:
+    """Append one record to a section."""
+    body = bytearray(1)  # attributes
+    append_varint(body, timestamp_delta)
+    append_varint(body, offset_delta)
+    if key is None:
+        body.append(1)
+    else:
+        append_varint(body, len(key))
+        body += key
+    if value is None:
+        body.append(1)
+    else:
+        append_varint(body, len(value))
+        body += value
+    append_varint(body, len(headers))
+    for name, content in headers:
+        encoded = name.encode("utf-8", "surrogateescape")
+        append_varint(body, len(encoded))
+        body += encoded
+        if content is None:
+            body.append(1)
+        else:
+            append_varint(body, len(content))
+            body += content
+    append_varint(out, len(body))
+    out += body
