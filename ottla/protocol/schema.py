@@ -7,7 +7,7 @@
         topics: list[Topic]
 
 A declaration is data only; `codec.py` turns it into an encoder and a decoder per version, on first use. The
-invariant kept here: whatever leaves this module can be encoded in every version the message claims. So a field
+invariant kept here: what leaves this module can be encoded in every version the message claims. So a field
 that some version lacks has a default, a tag has a number and a default, every annotation names a wire type.
 
 Message modules must not use `from __future__ import annotations`: nested structs would not resolve.
@@ -122,8 +122,8 @@ def field(
     """Say more about a field than its type.
 
     versions   where the field exists; where it does not, a decoded message holds the default
-    default    required when a version of the message lacks the field; lists and structs are copied per instance
-    tag        the field's number in the tagged section, in the versions `tagged` (unless told, wherever it exists)
+    default    required when a version of the message lacks the field; lists, structs are copied per instance
+    tag        its number in the tagged section, in the versions `tagged` (unless told, wherever it exists)
     nullable   where null is allowed, when that is narrower than the `| None` of the annotation
     ignorable  versions without the field drop its value silently; otherwise they refuse all but the default
     compact    False for the rare string that keeps its int16 length in flexible versions
