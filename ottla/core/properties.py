@@ -42,8 +42,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     pending, first, continued = "", 0, False
     for number, natural in enumerate(_LINE_END.split(text), start=1):
         line = natural.lstrip(_BLANKS)
-        if not continued:
-            pending, first = "", number
+        if not (continued and pending):
+            pending, first, continued = "", number, False
             if line.startswith(("#", "!")):
                 continue
         continued = _is_continued(line)
