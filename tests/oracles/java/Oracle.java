@@ -1,0 +1,84 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.Map;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+
+/**
+ * Apache Kafka's own message classes as an oracle.
+ *
+ * Reads lines "name version hex" and answers each with "hex json": the message read from the bytes and written again, and its
+ * values. "unknown" when this Kafka lacks the message or the version, "error ..." when it cannot read the bytes.
+ */
+public class Oracle {
+    private static final String[] PLACES = {
+        "org.apache.kafka.common.message.%sData",
+        "org.apache.kafka.common.message.%s",
+        "org.apache.kafka.coordinator.group.generated.%s",
+        "org.apache.kafka.coordinator.transaction.generated.%s",
+    };
+    private static final Map<String, Class<?>> FOUND = new HashMap<>();
+    private static final HexFormat HEX = HexFormat.of();
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split(" ", -1);
+            out.println(answer(words[0], Short.parseShort(words[1]), HEX.parseHex(words[2])));
+        }
+        out.flush();
+    }
+
+    private static String answer(String name, short version, byte[] data) {
+        Class<?> type = FOUND.computeIfAbsent(name, Oracle::find);
+        try {
+            if (type == null) {
+                return "unknown";
+            }
+            Message message = (Message) type.getDeclaredConstructor().newInstance();
+            if (version < message.lowestSupportedVersion() || version > message.highestSupportedVersion()) {
+                return "unknown";
+            }
+            ByteBuffer buffer = ByteBuffer.wrap(data);
+            message.read(new ByteBufferAccessor(buffer), version);
+            if (buffer.hasRemaining()) {
+                return "error " + buffer.remaining() + " bytes left over";
+            }
+            return HEX.formatHex(write(message, version)) + " " + json(type, message, version);
+        } catch (ReflectiveOperationException | RuntimeException problem) {
+            return ("error " + problem + " " + problem.getCause()).replace('\n', ' ');
+        }
+    }
+
+    private static Class<?> find(String name) {
+        for (String place : PLACES) {
+            try {
+                return Class.forName(String.format(place, name));
+            } catch (ClassNotFoundException absent) {
+                // The next place may have it.
+            }
+        }
+        return null;
+    }
+
+    private static byte[] write(Message message, short version) {
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer buffer = ByteBuffer.allocate(message.size(cache, version));
+        message.write(new ByteBufferAccessor(buffer), cache, version);
+        return buffer.array();
+    }
+
+    private static Object json(Class<?> type, Message message, short version) throws ReflectiveOperationException {
+        Class<?> converter = Class.forName(type.getName() + "JsonConverter");
+        Method write = converter.getMethod("write", type, short.class, boolean.class);
+        return write.invoke(null, message, version, false);
+    }
+}
