@@ -1,8 +1,8 @@
 """Messages to bytes and back, one generated codec per message and version.
 
 `codec_for` writes Python source for a version, compiles it on first use and keeps it. Absent fields cost
-nothing, and a traceback shows the generated line: `linecache` knows the source as `<ProduceRequest v9>`. This is
-the only module that may use `exec`. Whatever the bytes, decoding refuses bad input with `ProtocolError` and
+nothing, and a traceback shows the generated line: `linecache` knows the source as `<ProduceRequest v9>`. This
+is the only module that may use `exec`. Whatever the bytes, decoding refuses bad input with ProtocolError and
 nothing else; encoding likewise refuses a value that the version cannot carry.
 """
 
@@ -16,6 +16,7 @@ from ottla.core.errors import ProtocolError
 from ottla.protocol.codegen import Source
 from ottla.protocol.codegen_decode import DecoderWriter
 from ottla.protocol.codegen_encode import EncoderWriter
+from ottla.protocol.explain import why_not_writable
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.schema import declaration
 
@@ -75,10 +76,11 @@ def encode_into(message: object, version: int, writer: Writer) -> None:
 
 
 def _encode(message: Any, version: int, out: bytearray, parts: list[Buffer]) -> bytearray:
+    kind: Any = type(message)
     try:
-        return codec_for(type(message), version).encode(message, out, parts)
+        return codec_for(kind, version).encode(message, out, parts)
     except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise ProtocolError(f"{type(message).__name__} v{version} cannot be written: {error}") from error
+        raise ProtocolError(why_not_writable(message, version, error)) from error
 
 
 def encode(message: object, version: int) -> list[Buffer]:

@@ -2,8 +2,8 @@
 
 The generated function is `decode(buf, pos, left) -> (message, pos)`. It reads adjacent fixed-width fields
 with one `struct` call, and the first byte of a compact length with them. Running off the end shows as
-`IndexError` or `struct.error`, which `codec.py` catches once; slices would shorten silently, so each is checked.
-`pos` only grows, because no negative length gets through; `left` counts down the objects the message may hold.
+`IndexError` or `struct.error`, which `codec.py` catches once; slices would shorten silently, so each is
+checked. `pos` only grows, because no negative length gets through; `left` counts down the objects to come.
 """
 
 import copy

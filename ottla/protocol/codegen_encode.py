@@ -9,10 +9,9 @@ import functools
 import struct
 from typing import Any
 
-from ottla.core.errors import ProtocolError
-from ottla.protocol import primitives
+from ottla.protocol import explain, primitives
 from ottla.protocol.codegen import Source, fields_in
-from ottla.protocol.schema import Field, unknown_tags
+from ottla.protocol.schema import Field
 from ottla.protocol.wiretypes import (
     NULL_UUID,
     RECORDS,
@@ -87,7 +86,7 @@ class EncoderWriter:
             case Fixed():
                 self._run.append((wire_type.code, f"{value}.bytes" if wire_type == UUID_BYTES else value))
             case Variable() if wire_type == RECORDS:
-                self._records(nullable, compact, value, path, stem)
+                self._records(nullable, compact, value, stem)
             case Variable():
                 self._variable(wire_type, nullable, compact, value, path, stem)
             case ArrayOf():
@@ -118,46 +117,48 @@ class EncoderWriter:
             self._flush("B", length)
         self._run = waiting
         with self.source.block("else:"):
-            self._flush()
-            self.source.line(f"{self._out} += uvarint({length})")
+            if self._run:
+                codes = "".join(code for code, _ in self._run)
+                values = ", ".join(value for _, value in self._run)
+                pack = self.source.struct_method("pack", codes)
+                self.source.line(f"{self._out} += {pack}({values}) + uvarint({length})")
+                self._run = []
+            else:
+                self.source.line(f"{self._out} += uvarint({length})")
 
     def _variable(
         self, wire_type: Variable, nullable: bool, compact: bool, value: str, path: str, stem: str
     ) -> None:
         source = self.source
         data, length = source.name(stem), source.name("length")
-        convert = f"{data}.encode()" if wire_type == TEXT else data
+        encoded = ".encode()" if wire_type == TEXT else ""
         plus = " + 1" if compact else ""
-        source.line(f"{data} = {value}")
-        with source.block(f"if {data} is None:"):
-            if nullable:
-                source.line(f"{data} = b''")
-                source.line(f"{length} = {0 if compact else -1}")
-            else:
-                source.line(f"refuse_null({path!r}, {self.version})")
-        with source.block("else:"):
-            if wire_type == TEXT:
-                source.line(f"{data} = {convert}")
+        if nullable:
+            source.line(f"{data} = {value}")
+            with source.block(f"if {data} is None:"):
+                source.line(f"{length}, {data} = {0 if compact else -1}, b''")
+            with source.block("else:"):
+                source.line(f"{length} = len({data} := {data}{encoded}){plus}")
+        else:
+            source.line(f"{data} = {value}{encoded}")
             source.line(f"{length} = len({data}){plus}")
         self._length("h" if wire_type == TEXT else "i", compact, length)
         source.line(f"{self._out} += {data}")
 
-    def _records(self, nullable: bool, compact: bool, value: str, path: str, stem: str) -> None:
+    def _records(self, nullable: bool, compact: bool, value: str, stem: str) -> None:
         source = self.source
         data, length, size = source.name(stem), source.name("length"), source.name("size")
+        plus = " + 1" if compact else ""
         source.line(f"{data} = {value}")
-        with source.block(f"if {data} is None:"):
-            if nullable:
-                source.line(f"{data} = b''")
-                source.line(f"{size} = 0")
-                source.line(f"{length} = {0 if compact else -1}")
-            else:
-                source.line(f"refuse_null({path!r}, {self.version})")
+        with source.block(f"if type({data}) is bytes:"):
+            source.line(f"{length} = ({size} := len({data})){plus}")
+        if nullable:
+            with source.block(f"elif {data} is None:"):
+                source.line(f"{length}, {size}, {data} = {0 if compact else -1}, 0, b''")
         with source.block("else:"):
-            source.line(f"{size} = len({data}) if type({data}) is bytes else records_size({data})")
-            source.line(f"{length} = {size}{' + 1' if compact else ''}")
+            source.line(f"{length} = ({size} := records_size({data})){plus}")
         self._length("i", compact, length)
-        with source.block(f"if type({data}) is bytes and {size} <= {primitives.RECORDS_INLINE_MAX}:"):
+        with source.block(f"if {size} <= {primitives.RECORDS_INLINE_MAX} and type({data}) is not list:"):
             source.line(f"{self._out} += {data}")
         with source.block("else:"):
             if self._out == "out":
@@ -188,16 +189,16 @@ class EncoderWriter:
         elements, count = source.name(stem), source.name("count")
         source.line(f"{elements} = {value}")
         if isinstance(element, Fixed) and element != UUID_BYTES:
-            self._numbers(element, nullable, compact, elements, path)
+            self._numbers(element, nullable, compact, elements)
             return
-        with source.block(f"if {elements} is None:"):
-            if nullable:
-                source.line(f"{elements} = ()")
-                source.line(f"{count} = {0 if compact else -1}")
-            else:
-                source.line(f"refuse_null({path!r}, {self.version})")
-        with source.block("else:"):
-            source.line(f"{count} = len({elements}){' + 1' if compact else ''}")
+        plus = " + 1" if compact else ""
+        if nullable:
+            with source.block(f"if {elements} is None:"):
+                source.line(f"{count}, {elements} = {0 if compact else -1}, ()")
+            with source.block("else:"):
+                source.line(f"{count} = len({elements}){plus}")
+        else:
+            source.line(f"{count} = len({elements}){plus}")
         self._length("i", compact, count)
         if element == UUID_BYTES:
             source.line(f"{self._out} += b''.join([each.bytes for each in {elements}])")
@@ -209,30 +210,33 @@ class EncoderWriter:
             else:
                 self._value(element, False, compact, item, path, stem)
             self._flush()
-            if self.source.lines[-1].endswith(":"):
-                source.line("pass")
 
-    def _numbers(self, element: Fixed, nullable: bool, compact: bool, elements: str, path: str) -> None:
+    def _numbers(self, element: Fixed, nullable: bool, compact: bool, elements: str) -> None:
         source = self.source
         self._flush()
-        count = source.name("count")
+        if not nullable:
+            self._number_elements(element, compact, elements)
+            return
         with source.block(f"if {elements} is None:"):
-            if not nullable:
-                source.line(f"refuse_null({path!r}, {self.version})")
-            elif compact:
+            if compact:
                 source.line(f"{self._out}.append(0)")
             else:
                 source.line(f"{self._out} += {source.struct_method('pack', 'i')}(-1)")
         with source.block("else:"):
-            source.line(f"{count} = len({elements})")
-            head = "B" if compact else "i"
-            letter = "bool" if element.code == "?" else element.code
-            table = source.bind(f"pack_array_{head}{letter}", _pack_table(head, element.code))
-            plus = " + 1" if compact else ""
-            with source.block(f"if {count} <= {primitives.SMALL_ARRAY_MAX}:"):
-                source.line(f"{self._out} += {table}[{count}]({count}{plus}, *{elements})")
-            with source.block("else:"):
-                source.line(f"put_numbers({self._out}, {element.code!r}, {elements}, flexible={compact})")
+            self._number_elements(element, compact, elements)
+
+    def _number_elements(self, element: Fixed, compact: bool, elements: str) -> None:
+        source = self.source
+        count = source.name("count")
+        source.line(f"{count} = len({elements})")
+        head = "B" if compact else "i"
+        letter = "bool" if element.code == "?" else element.code
+        table = source.bind(f"pack_array_{head}{letter}", _pack_table(head, element.code))
+        plus = " + 1" if compact else ""
+        with source.block(f"if {count} <= {primitives.SMALL_ARRAY_MAX}:"):
+            source.line(f"{self._out} += {table}[{count}]({count}{plus}, *{elements})")
+        with source.block("else:"):
+            source.line(f"put_numbers({self._out}, {element.code!r}, {elements}, flexible={compact})")
 
     def _tagged_section(self, tagged: list[Field], value: str, path: str) -> None:
         """The end of a flexible struct: one zero byte unless a tagged field differs from its default."""
@@ -272,22 +276,8 @@ def _pack_table(head: str, code: str) -> tuple[Any, ...]:
     )
 
 
-def _refuse_lost(value: Any, path: str, version: int, flexible: bool) -> None:
-    """Name the field that this version cannot carry."""
-    _, _, absent = fields_in(type(value), version, flexible)
-    for field in absent:
-        if not field.ignorable and getattr(value, field.name) != field.default:
-            raise ProtocolError(f"{path}.{field.name} is set, but version {version} does not have it")
-    tags = ", ".join(map(str, unknown_tags(value)))
-    raise ProtocolError(f"{path} has unknown tags ({tags}), but version {version} has no tagged fields")
-
-
-def _refuse_null(path: str, version: int) -> None:
-    raise ProtocolError(f"{path} is null, which version {version} does not allow")
-
-
 def _join_records(records: Any) -> bytes:
-    return b"".join(records) if isinstance(records, list | tuple) else bytes(records)
+    return b"".join(records) if isinstance(records, list) else bytes(records)
 
 
 _NAMES: dict[str, Any] = {
@@ -296,8 +286,7 @@ _NAMES: dict[str, Any] = {
     "put_numbers": primitives.put_numbers,
     "put_records": primitives.put_records,
     "records_size": primitives.records_size,
-    "refuse_lost": _refuse_lost,
-    "refuse_null": _refuse_null,
+    "refuse_lost": explain.refuse_lost,
     "uvarint": primitives.uvarint,
     "write_tags": primitives.write_tags,
 }

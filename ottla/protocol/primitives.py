@@ -156,14 +156,14 @@ def write_tags(out: bytearray, known: Mapping[int, Buffer], unknown: Mapping[int
 
 def records_size(records: Any) -> int:
     """Bytes in a buffer, or in a list of buffers."""
-    if isinstance(records, list | tuple):
+    if isinstance(records, list):
         return sum(memoryview(part).nbytes for part in records)
     return memoryview(records).nbytes
 
 
 def put_records(out: bytearray, parts: list[Any], records: Any, size: int) -> bytearray:
     """Hang `records` on: small ones into `out`, others as own parts. Returns what to write to next."""
-    pieces: Sequence[Any] = records if isinstance(records, list | tuple) else (records,)
+    pieces: Sequence[Any] = records if isinstance(records, list) else (records,)
     if size <= RECORDS_INLINE_MAX:
         for piece in pieces:
             out += piece
