@@ -89,8 +89,14 @@ class Watermark:
 
         # The error is a result, no exception: nobody complains if the task is cancelled before it sees it.
         future: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
-        # A task that is being cancelled has its future cancelled at once, but gives up only when it runs again.
-        waiter = self.on_reach(offset, lambda error: future.done() or future.set_result(error))
+
+        def told(error: KafkaError | None) -> None:
+            if (
+                not future.done()
+            ):  # cancelling a task cancels its future at once; the task gives up a step later
+                future.set_result(error)
+
+        waiter = self.on_reach(offset, told)
         try:
             error = await future
         finally:
