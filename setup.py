@@ -8,6 +8,7 @@ import os
 from setuptools import setup
 
 COMPILED_MODULES = [
+    "ottla/records/record.py",
     "ottla/records/varint.py",
     "ottla/records/section.py",
 ]

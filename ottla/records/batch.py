@@ -12,14 +12,14 @@ record section.
 import struct
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.core.types import Buffer
 from ottla.records import section
 from ottla.records.checksum import crc32c
 from ottla.records.compression import OUTPUT_BYTES_MAX, Codec, codec_of, decompress
 from ottla.records.errors import corrupt, invalid
-from ottla.records.record import Record
+from ottla.records.record import Record, Row
 
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -37,7 +37,7 @@ TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, DELETE_HORIZON_BIT = 1 << 3,
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_LEADER_EPOCH = -1, -1, -1, -1
 
-_CHUNK = 1024  # records decoded at a time: enough to amortise the call, little enough to stay small
+_CHUNK = 256  # records decoded at a time: enough to amortise the call, little enough to stay small
 _OFFSET_MAX = (1 << 63) - 1
 _SEQUENCES = 1 << 31
 
@@ -90,7 +90,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the tombstones and markers in here (KIP-534); the base timestamp holds it."""
+        """When compaction may drop the tombstones in here (KIP-534); the base timestamp holds it."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -165,19 +165,25 @@ def records_of(buffer: Buffer, position: int = 0, *, limit: int = OUTPUT_BYTES_M
 
     Decompressed, they may be at most `limit` bytes.
     """
-    header, data, start, end = _opened(buffer, position, limit)
-    return chain.from_iterable(_chunks(header, data, start, end))
+    return chain.from_iterable(_chunks(*_opened(buffer, position, limit), as_rows=False))
 
 
-def _chunks(header: BatchHeader, data: bytes, start: int, end: int) -> Iterator[list[Record]]:
-    append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+def rows_of(buffer: Buffer, position: int = 0, *, limit: int = OUTPUT_BYTES_MAX) -> Iterator[Row]:
+    """As `records_of`, each a plain tuple of offset, timestamp, key, value, headers: for bulk readers."""
+    return chain.from_iterable(_chunks(*_opened(buffer, position, limit), as_rows=True))
+
+
+def _chunks(header: BatchHeader, data: bytes, start: int, end: int, *, as_rows: bool) -> Iterator[list[Any]]:
+    is_append_time = header.timestamp_type == LOG_APPEND_TIME
+    base_timestamp = header.max_timestamp if is_append_time else header.base_timestamp
     remaining = header.count
     while remaining > 0:
-        records, start = section.decode(
-            data, start, end, min(remaining, _CHUNK), header.base_offset, header.base_timestamp, append_time
+        count = min(remaining, _CHUNK)
+        decoded, start = section.decode(
+            data, start, end, count, header.base_offset, base_timestamp, is_append_time, as_rows
         )
-        remaining -= len(records)
-        yield records
+        remaining -= count
+        yield decoded
     if start != end:
         raise invalid(f"{end - start} bytes follow the last record of a batch")
 

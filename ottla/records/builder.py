@@ -162,6 +162,6 @@ def build(
         leader_epoch=leader_epoch,
         delete_horizon_ms=delete_horizon_ms,
     )
-    for offset, timestamp, key, value, headers in records:
-        builder.append(timestamp, key, value, headers, offset)
+    for record in records:
+        builder.append(record.timestamp, record.key, record.value, record.headers, record.offset)
     return builder.build(last_offset=last_offset)

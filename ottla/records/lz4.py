@@ -61,7 +61,10 @@ def decompress(data: Buffer, limit: int, *, broken_checksum: bool = False) -> by
     bound, end = _measure(view, header_size)
     frame: Buffer = view[:end]
     if broken_checksum:
-        frame = _with_right_checksum(frame, header_size)
+        # Whichever rule its writer followed: the message around it has a CRC of its own.
+        fixed = bytearray(frame)
+        fixed[header_size - 1] = xxh32(frame[4 : header_size - 1]) >> 8 & 0xFF
+        frame = fixed
     return decompress_into(_lz4.decompress_into, "lz4", frame, bound, limit)
 
 
@@ -100,16 +103,11 @@ def _measure(view: memoryview, position: int) -> tuple[int, int]:
     if position > len(view):
         raise corrupt("lz4: the bytes end before the frame does")
     if flags & _CONTENT_SIZE:
-        bound = min(bound, _U64.unpack_from(view, 6)[0])
+        (stated,) = _U64.unpack_from(view, 6)
+        if stated > bound:
+            raise corrupt(f"lz4: {stated} bytes cannot be in blocks of at most {bound}")
+        bound = stated
     return bound, position
-
-
-def _with_right_checksum(frame: Buffer, header_size: int) -> bytearray:
-    """The frame with the checksum its header ought to have; one that fits neither rule is left to fail."""
-    fixed = bytearray(frame)
-    if fixed[header_size - 1] == xxh32(fixed[: header_size - 1]) >> 8 & 0xFF:
-        fixed[header_size - 1] = xxh32(fixed[4 : header_size - 1]) >> 8 & 0xFF
-    return fixed
 
 
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393

@@ -72,6 +72,11 @@ def read_varlong(data: bytes, position: i64) -> tuple[i64, i64]:
     raise invalid("a varlong is longer than ten bytes")
 
 
+def wrapping_sum(left: int, right: int) -> int:
+    """The sum as 64-bit arithmetic has it: past the largest number comes the smallest, as in Java."""
+    return (left + right + (1 << 63) & (1 << 64) - 1) - (1 << 63)
+
+
 def append_varint(out: bytearray, value: i64) -> None:
     """Write `value`, which must fit 32 (varint) or 64 bits (varlong): both look the same on the wire."""
     sign: i64 = 1 if value < 0 else 0

@@ -46,7 +46,7 @@ def decompress(data: Buffer, limit: int) -> bytes:
 def _raw(view: memoryview, limit: int) -> bytes:
     size = _stated_size(view)
     if size > limit:
-        raise too_large(f"snappy data states {size} bytes, the cap is {limit}")
+        raise too_large(f"snappy data states {size} bytes where {limit} are left of the cap")
     return decompress_into(snappy.decompress_raw_into, "snappy", view, size, limit)
 
 

@@ -3,6 +3,8 @@
 A frame names its window and perhaps its content size; its blocks name their sizes. A raw block holds what it
 is long, a run-length block what it says, a compressed block at most 128 KiB. The sum bounds the output,
 whatever the frame claims.
+
+The decoder keeps a window of its own besides: a frame that declares a large one may cost the cap twice.
 """
 
 import struct
@@ -11,7 +13,7 @@ from cramjam import zstd as _zstd
 
 from ottla.core.types import Buffer
 from ottla.records.bounded import decompress_into
-from ottla.records.errors import corrupt
+from ottla.records.errors import corrupt, too_large
 
 MAGIC = 0xFD2FB528
 _BLOCK_BYTES_MAX = 128 * 1024
@@ -28,29 +30,31 @@ def compress(data: Buffer, level: int) -> bytes:
 def decompress(data: Buffer, limit: int) -> bytes:
     """What the frames of `data` hold, one after the other."""
     view = memoryview(data)
-    bound = position = 0
+    least = bound = position = 0
     while position < len(view):
-        size, position = _measure(view, position)
-        bound += size
+        certain, possible, position = _measure(view, position)
+        least += certain
+        bound += possible
     if position == 0:
         raise corrupt("zstd data is empty")
+    if least > limit:
+        raise too_large(f"zstd data decompresses to {least} bytes or more, the cap is {limit}")
     return decompress_into(_zstd.decompress_into, "zstd", view, bound, limit)
 
 
-def _measure(view: memoryview, position: int) -> tuple[int, int]:
-    """The most that the frame at `position` can hold, and where it ends."""
+def _measure(view: memoryview, position: int) -> tuple[int, int, int]:
+    """The least and the most that the frame at `position` can hold, and where it ends."""
     if position + 8 > len(view):
         raise corrupt("zstd: the bytes end inside a frame")
     magic, size = struct.unpack_from("<II", view, position)
     if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
         if size > len(view) - position - 8:
             raise corrupt("zstd: the bytes end inside a frame")
-        return 0, position + 8 + size
+        return 0, 0, position + 8 + size
     if magic != MAGIC:
         raise corrupt("zstd: this is not a frame")
     has_checksum, content_size, position = _frame_header(view, position + 4)
-    bound = 0
-    last = 0
+    least = bound = last = 0
     while not last:
         if position + 3 > len(view):
             raise corrupt("zstd: the bytes end inside a frame")
@@ -58,12 +62,17 @@ def _measure(view: memoryview, position: int) -> tuple[int, int]:
         last, kind, size = word & 1, word >> 1 & 3, word >> 3
         if size > _BLOCK_BYTES_MAX:
             raise corrupt("zstd: a block is larger than blocks may be")
+        least += 0 if kind == _COMPRESSED else size
         bound += _BLOCK_BYTES_MAX if kind == _COMPRESSED else size
         position += 3 + (1 if kind == _RUN_LENGTH else size)
     position += 4 if has_checksum else 0
     if position > len(view):
         raise corrupt("zstd: the bytes end inside a frame")
-    return (bound if content_size is None else min(bound, content_size)), position
+    if content_size is None:
+        return least, bound, position
+    if not least <= content_size <= bound:
+        raise corrupt(f"zstd: {content_size} bytes cannot be in a frame of {least} to {bound}")
+    return content_size, content_size, position
 
 
 def _frame_header(view: memoryview, position: int) -> tuple[bool, int | None, int]:

@@ -1,0 +1,91 @@
+"""Between the formats: up when an old client produces, down when an old client fetches.
+
+Up: all messages of a set become one batch of magic 2 with consecutive offsets, as a broker assigns them.
+Down: each batch becomes messages, in a wrapper if it was compressed; headers are lost, control batches are
+dropped, and zstd, which the old formats do not know, is an error.
+"""
+
+from ottla.core.errors import ErrorCode
+from ottla.core.types import Buffer
+from ottla.records import batch, builder, legacy
+from ottla.records.batch import CREATE_TIME, LOG_APPEND_TIME, NO_LEADER_EPOCH
+from ottla.records.compression import OUTPUT_BYTES_MAX, Codec
+from ottla.records.errors import RecordError, invalid, too_large
+from ottla.records.frames import Frame, iter_frames
+from ottla.records.record import NO_TIMESTAMP, Record
+
+
+def up_convert(
+    buffer: Buffer,
+    *,
+    base_offset: int = 0,
+    codec: Codec | None = None,
+    timestamp_type: int = CREATE_TIME,
+    log_append_time: int = NO_TIMESTAMP,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    limit: int = OUTPUT_BYTES_MAX,
+) -> bytes:
+    """One batch of magic 2 with the messages of a set, compressed as they were unless a `codec` is named."""
+    found = Codec.NONE
+    records: list[Record] = []
+    room = limit
+    for position, header in legacy.iter_messages(buffer):
+        if header.codec is not Codec.NONE:
+            found = header.codec
+        opened = legacy.records_of(buffer, position, limit=room)
+        room -= sum(len(record.key or b"") + len(record.value or b"") for record in opened)
+        if room < 0:
+            raise too_large(f"a message set holds more than {limit} bytes")
+        records += opened
+    if not records:
+        raise invalid("a message set without messages")
+    return builder.build(
+        [record.with_(offset=base_offset + index) for index, record in enumerate(records)],
+        codec=found if codec is None else codec,
+        timestamp_type=timestamp_type,
+        log_append_time=log_append_time,
+        leader_epoch=leader_epoch,
+    )
+
+
+def down_convert(
+    buffer: Buffer, magic: int, *, first_offset: int = 0, limit: int = OUTPUT_BYTES_MAX
+) -> bytes:
+    """The records of `buffer` as a message set of at most `magic`; what is old enough is left alone.
+
+    Records before `first_offset` are left out of what is converted: a fetch starts where it starts, not at
+    the beginning of a batch. A batch that is cut off at the end of the buffer is left out too.
+    """
+    assert magic in (0, 1), "there is no other format to convert down to"
+    parts: list[bytes] = []
+    for frame in iter_frames(buffer, partial=True):
+        if frame.magic <= magic:
+            parts.append(bytes(buffer[frame.position : frame.position + frame.size]))
+        else:
+            parts.append(_downgraded(buffer, frame, magic, first_offset, limit))
+    return b"".join(parts)
+
+
+def _downgraded(buffer: Buffer, frame: Frame, magic: int, first_offset: int, limit: int) -> bytes:
+    header: batch.BatchHeader | legacy.MessageHeader
+    if frame.magic == batch.MAGIC:
+        header = batch.check(buffer, frame.position)
+        if header.is_control:
+            return b""
+        if header.codec is Codec.ZSTD:
+            raise RecordError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"the batch at offset {header.base_offset} is compressed with zstd, which needs magic 2",
+            )
+        records = list(batch.records_of(buffer, frame.position, limit=limit))
+    else:
+        header = legacy.check(buffer, frame.position)
+        records = legacy.records_of(buffer, frame.position, limit=limit)
+    stamped = header.timestamp_type == LOG_APPEND_TIME
+    return legacy.build(
+        [record for record in records if record.offset >= first_offset],
+        magic,
+        codec=header.codec,
+        timestamp_type=header.timestamp_type,
+        log_append_time=records[0].timestamp if stamped and records else NO_TIMESTAMP,
+    )
