@@ -44,6 +44,7 @@ class Question(NamedTuple):
 
 class Answer(NamedTuple):
     data: bytes
+    key: int  # API key of a request or response, record type of a key or value; else -1
     values: dict[str, Any]
 
 
@@ -103,10 +104,11 @@ def fetch_jars() -> None:
 def _parse(question: Question, line: str) -> Answer | None:
     if line == "unknown":
         return None
-    data, _, values = line.partition(" ")
-    name = f"{question.cls.__name__} v{question.version}"
-    assert data != "error", f"{name}: {values}"
-    return Answer(bytes.fromhex(data), from_json(question.cls, json.loads(values), question.version))
+    assert not line.startswith("error"), f"{question.cls.__name__} v{question.version}: {line}"
+    data, key, values = line.split(" ", 2)
+    return Answer(
+        bytes.fromhex(data), int(key), from_json(question.cls, json.loads(values), question.version)
+    )
 
 
 def from_json(cls: type, values: dict[str, Any], version: int) -> dict[str, Any]:

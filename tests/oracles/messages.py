@@ -28,14 +28,16 @@ from ottla.protocol.wiretypes import (
 )
 
 MESSAGES_PER_VERSION = 5
+_PACKAGE = "ottla.protocol.messages."
 _INTEGER_BITS = {"b": 7, "h": 15, "i": 31, "q": 63, "H": 16, "I": 32}
 _INSTANT_MAX = 4_102_444_800_000  # the year 2100: oracles that know dates cannot hold all of int64
 
 
 def message_classes() -> Iterator[type]:
-    """Every message we declare: requests, responses, records of internal topics and blobs."""
-    for module in pkgutil.iter_modules(ottla.protocol.messages.__path__, "ottla.protocol.messages."):
-        for each in vars(importlib.import_module(module.name)).values():
+    """Every message we declare: requests, responses, headers, records of internal topics and blobs."""
+    names = [each.name for each in pkgutil.iter_modules(ottla.protocol.messages.__path__, _PACKAGE)]
+    for name in ["ottla.protocol.framing", *names]:
+        for each in vars(importlib.import_module(name)).values():
             is_declared = isinstance(each, type) and "__declaration__" in vars(each)
             if is_declared and declaration(each).is_message:
                 yield each

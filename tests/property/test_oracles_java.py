@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.protocol.messages.record_types import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.oracles import java_codec, kafka_python_codec, kio_codec
 from tests.oracles.java_codec import Question
 from tests.oracles.messages import api_classes, message_classes, random_messages, to_bytes
@@ -41,6 +42,15 @@ def test_kafka_writes_and_reads_the_same(verdicts, kafka):
         name = f"{question.cls.__name__} v{question.version}"
         assert answer.data.hex() == question.data.hex(), name
         assert answer.values == java_codec.as_json(message, question.version), name
+
+
+@pytest.mark.parametrize("kafka", java_codec.KAFKAS)
+def test_kafka_gives_apis_and_records_the_same_numbers(verdicts, kafka):
+    record_types = {**CONSUMER_OFFSETS, -1: TRANSACTION_STATE[0]}.values()
+    numbers = {cls: row.number for row in record_types for cls in (row.value, row.key)}
+    for _, question, answer in verdicts[kafka]:
+        key = question.cls.api_key
+        assert answer.key == (numbers.get(question.cls, -1) if key is None else key), question.cls.__name__
 
 
 def test_every_message_and_version_is_verified_by_an_independent_codec(verdicts):

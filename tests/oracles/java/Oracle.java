@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
+import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
@@ -14,8 +15,8 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
 /**
  * Apache Kafka's own message classes as an oracle.
  *
- * Reads lines "name version hex" and answers each with "hex json": the message read from the bytes and written again, and its
- * values. "unknown" when this Kafka lacks the message or the version, "error ..." when it cannot read the bytes.
+ * Reads lines "name version hex" and answers each with "hex key json": the message read from the bytes and written again, its
+ * API key or record type (-1 if it has none), and its values. "unknown" when this Kafka lacks the message or the version, "error ..." when it cannot read the bytes.
  */
 public class Oracle {
     private static final String[] PLACES = {
@@ -52,7 +53,8 @@ public class Oracle {
             if (buffer.hasRemaining()) {
                 return "error " + buffer.remaining() + " bytes left over";
             }
-            return HEX.formatHex(write(message, version)) + " " + json(type, message, version);
+            short key = ((ApiMessage) message).apiKey();
+            return HEX.formatHex(write(message, version)) + " " + key + " " + json(type, message, version);
         } catch (ReflectiveOperationException | RuntimeException problem) {
             return ("error " + problem + " " + problem.getCause()).replace('\n', ' ');
         }
