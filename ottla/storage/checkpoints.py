@@ -1,0 +1,115 @@
+"""The small text files of a log directory, as Kafka writes them.
+
+    recovery-point-offset-checkpoint      everything below is known to be on the disk
+    log-start-offset-checkpoint           nothing below is to be read any more
+    replication-offset-checkpoint         high watermarks
+    cleaner-offset-checkpoint             up to where the log is compacted
+    meta.properties                       whose directory this is
+    partition.metadata                    which topic id a partition's directory belongs to
+    .kafka_cleanshutdown                  there only after a clean shutdown
+
+All are replaced whole: a crash leaves the old or the new one.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+
+from ottla.core.errors import ProtocolError
+from ottla.core.ids import TopicPartition, format_id, parse_id
+from ottla.storage.files import Files, write_whole
+
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+LOG_START = "log-start-offset-checkpoint"
+HIGH_WATERMARK = "replication-offset-checkpoint"
+CLEANER = "cleaner-offset-checkpoint"
+META_PROPERTIES = "meta.properties"
+PARTITION_METADATA = "partition.metadata"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+_VERSION = "0"
+
+
+def render_lines(rows: Iterable[str]) -> bytes:
+    """Version, number of rows, rows."""
+    rows = list(rows)
+    return "".join(f"{line}\n" for line in [_VERSION, str(len(rows)), *rows]).encode()
+
+
+def parse_lines(data: bytes, path: str) -> list[str]:
+    """The rows of a checkpoint file, or ProtocolError: a half-written one must not pass for a short one."""
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"{path} is not text") from error
+    if len(lines) < 2 or lines[0].strip() != _VERSION or not (lines[1].isascii() and lines[1].isdigit()):
+        raise ProtocolError(f"{path} does not start with version {_VERSION} and a count")
+    rows = [line for line in lines[2:] if line.strip()]
+    if len(rows) != int(lines[1]):
+        raise ProtocolError(f"{path} says {lines[1]} entries and has {len(rows)}")
+    return rows
+
+
+def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    rows = (f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items()))
+    write_whole(files, path, render_lines(rows))
+
+
+def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
+    """Offsets by partition; empty if the file is not there."""
+    if not files.exists(path):
+        return {}
+    offsets: dict[TopicPartition, int] = {}
+    for row in parse_lines(files.read(path), path):
+        fields = row.split(" ")
+        if len(fields) != 3 or not all(f.isascii() and f.isdigit() for f in fields[1:]):
+            raise ProtocolError(f"{path}: not a topic, a partition and an offset: {row[:80]!r}")
+        offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+    return offsets
+
+
+def write_partition_metadata(files: Files, directory: str, topic_id: uuid.UUID) -> None:
+    text = f"version: 0\ntopic_id: {format_id(topic_id)}"
+    write_whole(files, f"{directory}/{PARTITION_METADATA}", text.encode())
+
+
+def read_partition_metadata(files: Files, directory: str) -> uuid.UUID | None:
+    """The topic id a partition's directory belongs to; None if it was never written."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if not files.exists(path):
+        return None
+    fields = _colon_fields(files.read(path), path)
+    if fields.get("version") != "0" or "topic_id" not in fields:
+        raise ProtocolError(f"{path} has no version 0 with a topic_id")
+    try:
+        return parse_id(fields["topic_id"])
+    except ValueError as error:
+        raise ProtocolError(f"{path}: {error}") from error
+
+
+def _colon_fields(data: bytes, path: str) -> dict[str, str]:
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"{path} is not text") from error
+    return {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
+
+
+def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> None:
+    text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    write_whole(files, f"{directory}/{CLEAN_SHUTDOWN}", text.encode())
+
+
+def take_clean_shutdown(files: Files, directory: str) -> int | None:
+    """The broker epoch of the clean shutdown before this start, None if there was none. Removes the marker."""
+    path = f"{directory}/{CLEAN_SHUTDOWN}"
+    if not files.exists(path):
+        return None
+    data = files.read(path)
+    files.remove(path)
+    files.sync_directory(directory)
+    try:
+        epoch = json.loads(data).get("brokerEpoch", -1)
+    except (ValueError, AttributeError, RecursionError):
+        return -1  # Kafka before 3.7 left the file empty; that it is there is what counts
+    return epoch if isinstance(epoch, int) else -1

@@ -1,0 +1,270 @@
+"""The one door to the operating system: every byte that storage keeps passes through here.
+
+`Files` and `File` are the seam. `OsFiles` is the real one; `ottla.testing.disk.SimDisk` forgets unsynced bytes.
+Reads and writes name their position, so a file has no cursor to lose. `mmap` is not used: both implementations
+must see every write.
+
+Open handles are bounded. A file that has not been used for a while is closed behind its owner's back and opened
+again at its next use, so ten thousand segments need no more than `handles_max` descriptors.
+"""
+
+import errno
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from ottla.core.types import Buffer
+
+HANDLES_MAX = 1024
+
+
+class File(Protocol):
+    """One open file. Only `sync` may be called from another thread than the owner's."""
+
+    path: str
+
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only where the file ends."""
+        ...
+
+    def read_into(self, position: int, buffer: Buffer) -> int: ...
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write all of `data` or raise OSError; after an error the bytes from `position` on are undefined."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def rename(self, path: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """The operations on names. Creations, renames and removals last only after `sync_directory`."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def names(self, directory: str) -> list[str]: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def make_directory(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+
+class OsFiles:
+    """Files of the operating system, with a bound on open handles."""
+
+    def __init__(self, handles_max: int = HANDLES_MAX) -> None:
+        self.handles_max = handles_max
+        self._open: deque[OsFile] = deque()
+        self._lock = threading.Lock()
+
+    def open(self, path: str, *, create: bool = False) -> "OsFile":
+        file = OsFile(path, self)
+        file.open(create=create)
+        return file
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def names(self, directory: str) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        Path(path).rmdir()
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    @property
+    def open_handles(self) -> int:
+        return len(self._open)
+
+    def _opened(self, file: "OsFile") -> None:
+        """Count one more open file; close one that was not used since the hand last passed it (second chance)."""
+        with self._lock:
+            self._open.append(file)
+            for _ in range(2 * len(self._open)):
+                if len(self._open) <= self.handles_max:
+                    return
+                candidate = self._open.popleft()
+                if candidate is file or not candidate.give_up():
+                    self._open.append(candidate)
+
+    def _closed(self, file: "OsFile") -> None:
+        with self._lock:
+            try:
+                self._open.remove(file)
+            except ValueError:
+                return  # the hand closed it first
+
+
+class OsFile:
+    """A file that may lose its descriptor to the bound and takes a new one at the next use.
+
+    The lock guards the descriptor, so that nobody closes (and the kernel gives away) a number that is in use.
+    """
+
+    __slots__ = ("_fd", "_files", "_lock", "_used", "path")
+
+    def __init__(self, path: str, files: OsFiles) -> None:
+        self.path = path
+        self._files = files
+        self._fd = -1
+        self._used = True
+        self._lock = threading.Lock()
+
+    def open(self, *, create: bool) -> None:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            self._fd = os.open(self.path, flags, 0o644)
+        except PermissionError:
+            if create:
+                raise
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._files._opened(self)
+
+    def give_up(self) -> bool:
+        """Close the descriptor unless the file is busy or was used lately. True if it is closed now."""
+        if self._used:
+            self._used = False
+            return False
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._close()
+            return True
+        finally:
+            self._lock.release()
+
+    def size(self) -> int:
+        with self._lock:
+            return os.fstat(self._descriptor()).st_size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        with self._lock:
+            return os.pread(self._descriptor(), size, position)
+
+    def read_into(self, position: int, buffer: Buffer) -> int:
+        with self._lock:
+            return os.preadv(self._descriptor(), [buffer], position)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        with self._lock:
+            fd = self._fd
+            if fd < 0:
+                fd = self._descriptor()
+            self._used = True
+            written = os.pwrite(fd, data, position)
+            if written != len(data):
+                self._write_rest(fd, position + written, memoryview(data)[written:])
+
+    @staticmethod
+    def _write_rest(fd: int, position: int, rest: memoryview) -> None:
+        while rest:
+            written = os.pwrite(fd, rest, position)
+            if written == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            position += written
+            rest = rest[written:]
+
+    def truncate(self, size: int) -> None:
+        with self._lock:
+            os.ftruncate(self._descriptor(), size)
+
+    def sync(self) -> None:
+        """Callable from a thread: the lock is held for the duplicate only, so appends go on meanwhile."""
+        with self._lock:
+            fd = os.dup(self._descriptor())
+        try:
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, path: str) -> None:
+        with self._lock:
+            self._files.rename(self.path, path)
+            self.path = path
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+        self._files._closed(self)
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _descriptor(self) -> int:
+        self._used = True
+        if self._fd < 0:
+            self.open(create=False)
+        return self._fd
+
+
+def write_whole(files: Files, path: str, data: bytes) -> None:
+    """Replace a small file so that a crash leaves the old or the new one, never a mixture."""
+    temporary = path + ".tmp"
+    file = files.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, data)
+        file.sync()
+    finally:
+        file.close()
+    files.rename(temporary, path)
+    files.sync_directory(os.path.dirname(path))
+
+
+def remove_all(files: Files, paths: Iterable[str]) -> None:
+    """Remove whatever of `paths` is there."""
+    for path in paths:
+        try:
+            files.remove(path)
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,477 @@
+"""A partition's log: batches in the order of their offsets, in segments, on a disk that may fail.
+
+Steps 6 and 7 in the life of a produce, the last step in the life of a fetch. One owner writes; nothing here waits.
+What is acknowledged may still be in the operating system's memory; what lies below `recovery_point` is on the disk.
+
+    log_start_offset <= high_watermark <= end_offset        recovery_point <= end_offset
+
+An I/O error while writing leaves the log as it was. If even that cannot be had, or a sync fails (then nobody knows
+what reached the disk), the log has failed and refuses everything until it is opened again.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, NoReturn
+
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.types import Buffer
+from ottla.records.batch import BatchHeader
+from ottla.storage import retention, snapshots, validation
+from ottla.storage.config import TopicConfig
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.files import File, Files, remove_all
+from ottla.storage.flushing import FlushJob
+from ottla.storage.producers import Producers, WrittenBatch
+from ottla.storage.recovery import Recovery, load
+from ottla.storage.replay import apply, marker_of, restore, snapshot_offsets, stamp_of
+from ottla.storage.scan import BatchAt
+from ottla.storage.segment import AppendRefused, Segment, file_name
+from ottla.storage.segments import Segments
+from ottla.storage.txn_index import AbortedTxn
+
+logger = logging.getLogger(__name__)
+
+RETRY_KEEPS_ITS_OFFSETS = "a retry of a batch that is in the log already"
+
+
+class Appended(NamedTuple):
+    """Where batches came to lie. `is_duplicate` if they lay there before and nothing was written."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int = -1
+    is_duplicate: bool = False
+
+
+class Slice(NamedTuple):
+    """A stretch of a segment's file: what a fetch sends, without it ever being parsed or copied."""
+
+    offset: int
+    file: File | None
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        return b"" if self.file is None else self.file.read_at(self.position, self.size)
+
+
+class TimedOffset(NamedTuple):
+    """The answer to "from which offset on are records this new?"."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Log:
+    """One partition's log in one directory."""
+
+    def __init__(
+        self, files: Files, directory: str, config: TopicConfig, loaded: Recovery, high_watermark: int
+    ) -> None:
+        self._files = files
+        self.directory = directory
+        self.config = config
+        self.recovery = loaded
+        self.segments: Segments = loaded.segments
+        self.producers: Producers = loaded.producers
+        self.epochs: LeaderEpochs = loaded.epochs
+        self.log_start_offset = loaded.log_start_offset
+        self.end_offset = loaded.end_offset
+        self.recovery_point = min(loaded.recovery_point, self.end_offset)
+        self.high_watermark = max(self.log_start_offset, min(high_watermark, self.end_offset))
+        self.failure: OSError | None = None
+        self.before_truncation: Callable[[], None] = lambda: None
+        self._directory_changed = True  # names that a sync of the directory has yet to make last
+        self._truncations = 0
+        self._unflushed_records = 0
+        self._unflushed_since_ms: int | None = None
+        self._unsynced_snapshots: list[str] = []
+        self._doomed: list[tuple[int, Segment]] = []
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: TopicConfig,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        high_watermark: int = 0,
+        clean: bool = False,
+    ) -> "Log":
+        """Open what is there, or start a new log. Without a `clean` shutdown everything above `recovery_point` is
+        read and checked; `log.recovery` tells what was found."""
+        files.make_directory(directory)
+        loaded = load(files, directory, config, recovery_point, log_start_offset, clean=clean)
+        return cls(files, directory, config, loaded, high_watermark)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def append(self, data: Buffer, leader_epoch: int, now_ms: int, *, client: bool = True) -> Appended:
+        """Write a producer's batches as leader: they get the next offsets, in place if `data` is writable.
+
+        A retry of a batch that is here already writes nothing and gets the offsets it got the first time. `client`
+        is False for what a broker writes itself: markers of transactions.
+        """
+        self._check_health()
+        view = memoryview(data)
+        if view.readonly:
+            view = memoryview(bytearray(view))
+        batches = validation.place(view, self.end_offset, leader_epoch, self.config, now_ms, client=client)
+        if not batches:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "no batch to append")
+        if batches[0].producer_id >= 0 and (repeated := self._check_producers(batches, view)) is not None:
+            return Appended(repeated.first_offset, repeated.last_offset, is_duplicate=True)
+        self._write(view, batches, now_ms)
+        appended_at = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
+        return Appended(batches[0].base_offset, self.end_offset - 1, appended_at)
+
+    def append_fetched(self, data: Buffer, now_ms: int) -> Appended | None:
+        """Write what a follower fetched: batches keep offsets and epochs. A batch cut off at the end is left out."""
+        self._check_health()
+        view = memoryview(data)
+        batches = validation.accept(view, self.end_offset)
+        if not batches:
+            return None
+        whole = sum(batch.size for batch in batches)
+        self._write(view[:whole], batches, now_ms)
+        return Appended(batches[0].base_offset, self.end_offset - 1)
+
+    def _check_producers(self, batches: list[BatchHeader], view: memoryview) -> WrittenBatch | None:
+        """The batch that the first one repeats, if it does. Raises if one of them may not be written."""
+        position = 0
+        for batch in batches:
+            if batch.is_control:
+                if (marker := marker_of(batch, view[position : position + batch.size])) is not None:
+                    self.producers.check_marker(marker)
+            elif (repeated := self.producers.check(stamp_of(batch))) is not None:
+                if batch is not batches[0]:
+                    raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, RETRY_KEEPS_ITS_OFFSETS)
+                return repeated
+            position += batch.size
+        return None
+
+    def _write(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> None:
+        last = batches[-1]
+        segment = self._prepare(len(data), batches, now_ms)
+        try:
+            segment.append(data, batches)
+        except AppendRefused as refused:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {refused}") from refused
+        except OSError as error:
+            raise self._failed(error) from error
+        self.end_offset = last.base_offset + last.last_offset_delta + 1
+        self._account(segment, data, batches)
+        self._unflushed_records += self.end_offset - batches[0].base_offset
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+
+    def _prepare(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
+        """The segment to write to, with the epoch on the disk before the first batch that carries it.
+
+        An error in here is no harm: half a roll is done again by the next append.
+        """
+        try:
+            segment = self._segment_for(size, batches, now_ms)
+            self._assign_epochs(batches)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
+        return segment
+
+    def _account(self, segment: Segment, data: memoryview, batches: list[BatchHeader]) -> None:
+        """Let the producers' state follow what was written."""
+        position = 0
+        for batch in batches:
+            if batch.producer_id >= 0:
+                try:
+                    apply(self.producers, segment.txns, batch, data[position : position + batch.size])
+                except OSError as error:
+                    raise self._failed(error) from error  # the marker is written, its index entry is not
+            position += batch.size
+
+    def _assign_epochs(self, batches: list[BatchHeader]) -> None:
+        for batch in batches:
+            latest = self.epochs.latest
+            if batch.leader_epoch == latest or batch.leader_epoch < 0:
+                continue
+            if latest is not None and batch.leader_epoch < latest:
+                raise KafkaError(
+                    ErrorCode.FENCED_LEADER_EPOCH,
+                    f"batch of epoch {batch.leader_epoch} in a log of epoch {latest}",
+                )
+            self.epochs.assign(batch.leader_epoch, batch.base_offset)
+
+    def _segment_for(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
+        active = self.segments.active
+        if active.has_room_for(size, batches[-1].last_offset) and not self._is_time_to_roll(
+            batches[0], now_ms
+        ):
+            return active
+        return self.roll(batches[0].base_offset)
+
+    def _is_time_to_roll(self, batch: BatchHeader, now_ms: int) -> bool:
+        first = self.segments.active.first_timestamp
+        newest = batch.max_timestamp if batch.max_timestamp >= 0 else now_ms
+        return first >= 0 and newest - first > self.config.segment_ms
+
+    def roll(self, base_offset: int | None = None) -> Segment:
+        """Close the active segment and start a new one at the end of the log."""
+        active = self.segments.active
+        if active.size == 0 and active.base_offset >= self.end_offset:
+            return active
+        base_offset = self.end_offset if base_offset is None else base_offset
+        active.seal()
+        self._take_snapshot()
+        segment = Segment.create(self._files, self.directory, base_offset, self.config)
+        self.segments.add(segment)
+        self._directory_changed = True
+        return segment
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, bytes_max: int, limit: int | None = None, *, at_least_one: bool = True
+    ) -> Slice:
+        """The batches from the one that holds `offset` on, up to `bytes_max` and below `limit`, in one segment.
+
+        The slice may end within a batch; readers wait for the rest. With `at_least_one` a first batch that is larger
+        than `bytes_max` comes whole.
+        """
+        end = self.end_offset if limit is None else min(limit, self.end_offset)
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not within {self.log_start_offset} to {self.end_offset}",
+            )
+        if offset >= end:
+            return Slice(offset, None, 0, 0)
+        for segment in self.segments.from_offset(offset):
+            if segment.base_offset >= end:
+                break
+            if (batch := segment.find(offset)) is not None:
+                return self._slice(segment, batch, bytes_max, end, at_least_one=at_least_one)
+        return Slice(offset, None, 0, 0)
+
+    def _slice(
+        self, segment: Segment, batch: BatchAt, bytes_max: int, end: int, *, at_least_one: bool
+    ) -> Slice:
+        file_end = segment.size
+        if end < self.segments.end_of(segment, self.end_offset):
+            beyond = segment.find(end)
+            file_end = beyond.position if beyond is not None else segment.size
+        size = min(max(bytes_max, batch.size if at_least_one else 0), file_end - batch.position)
+        return Slice(batch.base_offset, segment.file if size > 0 else None, batch.position, max(0, size))
+
+    def find_by_time(self, timestamp: int) -> BatchAt | None:
+        """The first batch that has a record of `timestamp` or later."""
+        for segment in self.segments.from_offset(self.log_start_offset):
+            batch = segment.find_by_time(timestamp)
+            if batch is not None and batch.last_offset >= self.log_start_offset:
+                return batch
+        return None
+
+    def aborted_txns(self, start: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions that wrote anything in [start, end)."""
+        found: list[AbortedTxn] = []
+        for segment in self.segments.from_offset(start):
+            found += segment.txns.overlapping(start, end)
+        return found
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below this, every transaction has ended and its end is replicated."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(self.high_watermark, unstable)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
+        self.producers.replicated(self.high_watermark)
+
+    # --- cutting ------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget the batch that reaches `offset`, and all behind it: they were never committed. Lasts on return."""
+        self._check_health()
+        if offset < self.segments[0].base_offset or offset < self.log_start_offset:
+            return self.restart_at(offset)
+        with self._fatal_errors():
+            if offset < self.end_offset:
+                self._lower_recovery_point(offset)
+                self._remove(self.segments.drop_from(offset))
+                self.segments.active.truncate_to(offset)
+                self.segments.active.sync()
+                self.end_offset = self.segments.active.next_offset()
+                self._after_truncation()
+            # Even if no batch goes: an epoch that began at the end and wrote nothing may be another leader's.
+            self.epochs.truncate_from_end(offset)
+        return None
+
+    def restart_at(self, offset: int) -> None:
+        """Forget everything; the next batch gets `offset`."""
+        self._check_health()
+        with self._fatal_errors():
+            self._lower_recovery_point(offset)
+            self._remove(list(self.segments))
+            self.segments.replace_all(Segment.create(self._files, self.directory, offset, self.config))
+            self._files.sync_directory(self.directory)
+            self.log_start_offset = self.end_offset = self.high_watermark = offset
+            self.epochs.truncate_from_end(0)
+            self._after_truncation()
+
+    def advance_log_start(self, offset: int) -> None:
+        """Records before `offset` are not to be read any more; their segments go when retention next runs."""
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} lies beyond the high watermark {self.high_watermark}",
+            )
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            with self._fatal_errors():
+                self.epochs.truncate_from_start(offset)
+            self.producers.forget_below(offset)
+
+    def delete_old(self, now_ms: int) -> int:
+        """Drop the segments that retention lets go; how many. Their files follow when nobody reads them any more."""
+        self._check_health()
+        with self._fatal_errors():
+            if self.high_watermark == self.end_offset and retention.is_active_expired(
+                self.segments, self.config, now_ms, self._modified_ms
+            ):
+                self.roll()
+            count = retention.expired(
+                self.segments,
+                self.config,
+                now_ms,
+                self.high_watermark,
+                self.log_start_offset,
+                self._modified_ms,
+            )
+            for segment in self.segments.drop_first(count):
+                segment.doom()
+                self._remove_snapshot(segment.base_offset)
+                self._doomed.append((now_ms + self.config.file_delete_delay_ms, segment))
+        if count:
+            self._directory_changed = True
+            self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
+        return count
+
+    def remove_doomed(self, now_ms: int) -> None:
+        """Remove the files of segments that were deleted long enough ago."""
+        while self._doomed and self._doomed[0][0] <= now_ms:
+            self._doomed.pop(0)[1].remove()
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """What will be written in place of the cut batches is not on the disk, whatever the checkpoint says now."""
+        self._truncations += 1
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            self.before_truncation()
+
+    def _after_truncation(self) -> None:
+        self.recovery_point = min(self.recovery_point, self.end_offset)
+        self.high_watermark = min(self.high_watermark, self.end_offset)
+        for offset in snapshot_offsets(self._files, self.directory):
+            if offset > self.end_offset:
+                self._remove_snapshot(offset)
+        self.producers = restore(self._files, self.directory, self.segments, self.end_offset)
+        self.producers.replicated(self.high_watermark)
+
+    def _remove(self, segments: list[Segment]) -> None:
+        """Newest first, so that a crash in between leaves a log that simply ends earlier."""
+        for segment in reversed(segments):
+            segment.remove()
+        if segments:
+            self._files.sync_directory(self.directory)
+
+    def _modified_ms(self, segment: Segment) -> int:
+        return self._files.modified_ms(segment.path)
+
+    # --- lasting ------------------------------------------------------------------------------------------------
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Does the flush policy of the topic ask for a sync now?"""
+        if self._unflushed_records == 0 or self._unflushed_since_ms is None:
+            return False
+        return (
+            self._unflushed_records >= self.config.flush_messages
+            or now_ms - self._unflushed_since_ms >= self.config.flush_ms
+        )
+
+    def flush(self) -> None:
+        """Return when everything is on the disk."""
+        self._check_health()
+        try:
+            job = self.begin_flush()
+            job.run(self._files)
+        except OSError as error:
+            self.flush_failed(error)
+        self.end_flush(job)
+
+    def begin_flush(self) -> FlushJob:
+        segments = tuple(self.segments.from_offset(self.recovery_point))
+        for segment in segments:
+            segment.flush_indexes()
+        self._unflushed_records, self._unflushed_since_ms = 0, None
+        snapshots, self._unsynced_snapshots = tuple(self._unsynced_snapshots), []
+        directory = self.directory if self._directory_changed else None
+        self._directory_changed = False
+        return FlushJob(segments, snapshots, directory, self.end_offset, self._truncations)
+
+    def end_flush(self, job: FlushJob) -> None:
+        if job.truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, job.end_offset)
+
+    def flush_failed(self, error: OSError) -> NoReturn:
+        """Never tried again: the kernel may have dropped the very pages it could not write."""
+        raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Flush, and leave a snapshot at the end so that the next start replays nothing."""
+        if self.failure is None:
+            with self._fatal_errors():
+                self.segments.active.seal()
+                self._take_snapshot()
+            self.flush()
+        for segment in [*self.segments, *(doomed for _, doomed in self._doomed)]:
+            segment.close()
+
+    def _take_snapshot(self) -> None:
+        path = self._snapshot_path(self.end_offset)
+        file = self._files.open(path, create=True)
+        try:
+            data = snapshots.encode(self.producers.all())
+            file.truncate(0)
+            file.write_at(0, data)
+        finally:
+            file.close()
+        self._unsynced_snapshots.append(path)
+        self._directory_changed = True
+
+    def _remove_snapshot(self, offset: int) -> None:
+        remove_all(self._files, [self._snapshot_path(offset)])
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{file_name(offset, snapshots.SUFFIX)}"
+
+    # --- failing ------------------------------------------------------------------------------------------------
+
+    def _check_health(self) -> None:
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} has failed: {self.failure}")
+
+    @contextmanager
+    def _fatal_errors(self) -> Iterator[None]:
+        """An error in here leaves files and memory in disagreement: only opening the log again helps."""
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> KafkaError:
+        self.failure = error
+        logger.error("%s has failed and takes no more requests: %s", self.directory, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} has failed: {error}")

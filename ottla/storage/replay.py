@@ -1,0 +1,99 @@
+"""How a batch in the log changes what the log knows of its producers. Shared by appends, recovery and truncation."""
+
+from collections.abc import Iterable
+
+from ottla.core.errors import ProtocolError
+from ottla.core.types import Buffer
+from ottla.records.batch import HEADER_SIZE, BatchHeader, read_header, records_of
+from ottla.records.control import ControlType, decode_marker
+from ottla.records.errors import RecordError
+from ottla.storage import snapshots
+from ottla.storage.files import Files
+from ottla.storage.producers import Marker, Producers, Stamp
+from ottla.storage.segment import Segment, offset_of
+from ottla.storage.txn_index import TxnIndex
+
+
+def stamp_of(header: BatchHeader) -> Stamp:
+    return Stamp(
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.last_sequence,
+        header.base_offset,
+        header.last_offset,
+        header.max_timestamp,
+        header.is_transactional,
+    )
+
+
+def marker_of(header: BatchHeader, batch: Buffer) -> Marker | None:
+    """The end of a transaction that a control batch tells of; None for control batches of other kinds."""
+    try:
+        marker = decode_marker(next(records_of(batch)))
+    except (RecordError, StopIteration):
+        return None
+    return Marker(
+        header.producer_id,
+        header.producer_epoch,
+        marker.type is ControlType.COMMIT,
+        marker.coordinator_epoch,
+        header.last_offset,
+        header.max_timestamp,
+    )
+
+
+def apply(producers: Producers, txns: TxnIndex | None, header: BatchHeader, batch: Buffer) -> None:
+    """Record one batch. `txns` is None where the transaction index is known to be complete already."""
+    if header.producer_id < 0:
+        return
+    if not header.is_control:
+        producers.apply(stamp_of(header))
+    elif (marker := marker_of(header, batch)) is not None:
+        aborted = producers.apply_marker(marker)
+        if aborted is not None and txns is not None:
+            txns.append(aborted)
+
+
+def restore(files: Files, directory: str, segments: Iterable[Segment], end_offset: int) -> Producers:
+    """The producers as they were before `end_offset`: the newest snapshot that is good, and what follows it."""
+    producers = Producers()
+    start = _load_newest_snapshot(files, directory, end_offset, producers)
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            break
+        _replay(segment, start, end_offset, producers)
+    return producers
+
+
+def snapshot_offsets(files: Files, directory: str) -> list[int]:
+    found = (offset_of(name, snapshots.SUFFIX) for name in files.names(directory))
+    return sorted(offset for offset in found if offset is not None)
+
+
+def _load_newest_snapshot(files: Files, directory: str, end_offset: int, producers: Producers) -> int:
+    """Fill `producers` and return the offset to go on from; 0 if no snapshot is of use."""
+    for offset in reversed(snapshot_offsets(files, directory)):
+        if offset > end_offset:
+            continue
+        path = f"{directory}/{offset:020d}{snapshots.SUFFIX}"
+        try:
+            producers.restore(snapshots.decode(files.read(path), path))
+        except ProtocolError:
+            files.remove(path)
+            continue
+        return offset
+    return 0
+
+
+def _replay(segment: Segment, start: int, end_offset: int, producers: Producers) -> None:
+    first = segment.find(start) if start > segment.base_offset else next(segment.batches(), None)
+    if first is None:
+        return
+    for batch in segment.batches(first.position):
+        if batch.base_offset >= end_offset:
+            return
+        if batch.magic == 2 and batch.producer_id >= 0:
+            size = batch.size if batch.is_control else HEADER_SIZE
+            data = segment.file.read_at(batch.position, size)
+            apply(producers, None, read_header(data), data)

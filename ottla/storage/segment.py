@@ -1,0 +1,337 @@
+"""One segment: a stretch of the log in one file, with its indexes beside it.
+
+    00000000000000000042.log         batches, exactly as they travel
+    00000000000000000042.index       last offset of a batch -> where it starts, every few KiB
+    00000000000000000042.timeindex   largest timestamp so far -> last offset of its batch
+    00000000000000000042.txnindex    aborted transactions, only where there are any
+
+The file's name is the first offset it may hold. The log's bytes are the truth, indexes are hints: a look-up checks the
+batch that an entry leads to, and rebuilds the indexes where the two disagree.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.core.errors import OttlaError
+from ottla.core.types import Buffer
+from ottla.records.batch import BatchHeader
+from ottla.storage.config import TopicConfig
+from ottla.storage.files import File, Files, remove_all
+from ottla.storage.index import CorruptIndex, OffsetIndex, TimeIndex
+from ottla.storage.scan import BatchAt, BrokenChain, walk
+from ottla.storage.txn_index import TxnIndex
+
+LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX = ".log", ".index", ".timeindex", ".txnindex"
+DELETED_SUFFIX = ".deleted"
+NO_TIMESTAMP = -1
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """Twenty digits, so that names sort as offsets do."""
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str, suffix: str) -> int | None:
+    """The offset in a file's name, or None if the name is not of that kind."""
+    stem = name[: -len(suffix)]
+    if name.endswith(suffix) and len(stem) == 20 and stem.isascii() and stem.isdigit():
+        return int(stem)
+    return None
+
+
+class AppendRefused(OttlaError):
+    """The disk did not take the bytes; the segment is as it was before."""
+
+
+class Newest(NamedTuple):
+    """The largest timestamp in a segment, and the last offset of the batch that holds it."""
+
+    timestamp: int
+    offset: int
+
+
+class Segment:
+    """A stretch of a log. Only the last one of a log is appended to."""
+
+    def __init__(self, files: Files, directory: str, base_offset: int, config: TopicConfig) -> None:
+        self._files = files
+        self._config = config
+        self.base_offset = base_offset
+        self.path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+        stem = self.path.removesuffix(LOG_SUFFIX)
+        bytes_max = config.segment_index_bytes
+        self.offsets = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, bytes_max)
+        self.times = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, bytes_max)
+        self.txns = TxnIndex(files, stem + TXN_INDEX_SUFFIX)
+        self.size = 0
+        self._file: File | None = None
+        self._indexed = False  # are the indexes loaded?
+        self._unindexed_bytes = 0
+        self._newest = Newest(NO_TIMESTAMP, base_offset)
+        self._first_timestamp: int | None = None
+
+    @classmethod
+    def create(cls, files: Files, directory: str, base_offset: int, config: TopicConfig) -> "Segment":
+        segment = cls(files, directory, base_offset, config)
+        segment._file = files.open(segment.path, create=True)
+        segment._file.truncate(0)
+        segment.offsets.entries.create()
+        segment.times.entries.create()
+        segment._indexed = True
+        return segment
+
+    @classmethod
+    def open(cls, files: Files, directory: str, base_offset: int, config: TopicConfig) -> "Segment":
+        """Nothing but the size is read: the indexes wait for the first look-up."""
+        segment = cls(files, directory, base_offset, config)
+        segment.size = files.size(segment.path)
+        return segment
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._files.open(self.path)
+        return self._file
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.path, self.offsets.entries.path, self.times.entries.path, self.txns.path]
+
+    @property
+    def newest(self) -> Newest:
+        self._load_indexes()
+        return self._newest
+
+    @property
+    def first_timestamp(self) -> int:
+        """Of the first batch: by it a segment is old enough to be followed by a new one."""
+        if self._first_timestamp is None:
+            if self.size == 0:
+                return NO_TIMESTAMP
+            self._first_timestamp = next(walk(self.file, 0, self.size)).max_timestamp
+        return self._first_timestamp
+
+    def has_room_for(self, size: int, last_offset: int) -> bool:
+        """Can `size` bytes up to `last_offset` follow, or must a new segment start?"""
+        if self.size == 0:
+            return True
+        self._load_indexes()
+        return (
+            self.size + size <= self._config.segment_bytes
+            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+            and not self.offsets.is_full
+            and not self.times.is_full
+        )
+
+    def append(self, data: Buffer, batches: Sequence[BatchHeader]) -> None:
+        """Write batches that carry their offsets already. All of them or, with AppendRefused, none."""
+        self._load_indexes()
+        position = self.size
+        try:
+            self.file.write_at(position, data)
+        except OSError as error:
+            self.file.truncate(position)  # half a batch must not stay; if this fails too, so does the log
+            raise AppendRefused(str(error)) from error
+        for batch in batches:
+            self.note(batch.last_offset, position, batch.size, batch.max_timestamp)
+            position += batch.size
+        self.size = position
+
+    def note(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
+        """Take a batch of this segment into account, and into the indexes if the last entry is far enough."""
+        if max_timestamp > self._newest.timestamp:
+            self._newest = Newest(max_timestamp, last_offset)
+        if self._first_timestamp is None:
+            self._first_timestamp = max_timestamp
+        if self._unindexed_bytes > self._config.index_interval_bytes and not self.offsets.is_full:
+            self.offsets.append(last_offset, position)
+            self.times.append(self._newest.timestamp, self._newest.offset)
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
+
+    def find(self, offset: int) -> BatchAt | None:
+        """The first batch that reaches `offset`; None if all end before it."""
+        for batch in self._walk_from_index(offset):
+            if batch.last_offset >= offset:
+                return batch
+        return None
+
+    def find_by_time(self, timestamp: int) -> BatchAt | None:
+        """The first batch with a record of `timestamp` or later; None if all are older."""
+        if self.newest.timestamp < timestamp:
+            return None
+        for batch in self._walk_from_time_index(timestamp):
+            if batch.max_timestamp >= timestamp:
+                return batch
+        return None
+
+    def batches(self, position: int = 0) -> Iterator[BatchAt]:
+        """The batches from the one at byte `position` on."""
+        return walk(self.file, position, self.size)
+
+    def next_offset(self) -> int:
+        """Behind the last batch. Raises BrokenChain if the headers do not lead exactly to the end of the file."""
+        behind = self.base_offset
+        for batch in self._walk_from_index(self.base_offset + RELATIVE_OFFSET_MAX):
+            behind = batch.next_offset
+        return behind
+
+    def rebuild_indexes(self) -> None:
+        """Write offset and time index anew from the headers of the batches."""
+        self._start_indexes()
+        for batch in self.batches():
+            self.note(batch.last_offset, batch.position, batch.size, batch.max_timestamp)
+
+    def start_over(self) -> None:
+        """Empty indexes, for a recovery that will `note` every batch it finds good."""
+        self._start_indexes()
+        self.txns.clear()
+
+    def cut(self, position: int) -> None:
+        """Drop everything from byte `position` on. Indexes are the caller's."""
+        self.file.truncate(position)
+        self.size = position
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batch that reaches `offset` and all that follow."""
+        batch = self.find(offset)
+        if batch is None:
+            return
+        self.offsets.truncate_to_position(batch.position)
+        self.times.truncate_to_offset(batch.base_offset)
+        self.txns.truncate_to_offset(batch.base_offset)
+        self.cut(batch.position)
+        self._take_stock()
+
+    def seal(self) -> None:
+        """The segment will not grow any more: its newest timestamp goes into the time index."""
+        self._load_indexes()
+        self.times.append(self._newest.timestamp, self._newest.offset)
+        self.flush_indexes()
+
+    def flush_indexes(self) -> None:
+        self.offsets.entries.flush()
+        self.times.entries.flush()
+
+    def sync(self) -> None:
+        """Make it last. May run in a thread, after `flush_indexes` on the owner's."""
+        self.file.sync()
+        self.offsets.entries.sync()
+        self.times.entries.sync()
+        self.txns.sync()
+
+    def close(self) -> None:
+        self.offsets.entries.close()
+        self.times.entries.close()
+        self.txns.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def doom(self) -> list[str]:
+        """Rename the files so that no start finds them again; they can be removed later. Returns their paths."""
+        self.offsets.entries.rename(self.offsets.entries.path + DELETED_SUFFIX)
+        self.times.entries.rename(self.times.entries.path + DELETED_SUFFIX)
+        self.txns.rename(self.txns.path + DELETED_SUFFIX)
+        if self._file is not None:
+            self._file.rename(self.path + DELETED_SUFFIX)
+        else:
+            self._files.rename(self.path, self.path + DELETED_SUFFIX)
+        self.path += DELETED_SUFFIX
+        return self.paths
+
+    def remove(self) -> None:
+        self.close()
+        remove_all(self._files, self.paths)
+
+    def _load_indexes(self) -> None:
+        if self._indexed:
+            return
+        self._indexed = True
+        try:
+            self.offsets.entries.load()
+            self.times.entries.load()
+            self._take_stock()
+        except (CorruptIndex, FileNotFoundError):
+            self.rebuild_indexes()
+
+    def _take_stock(self) -> None:
+        """Check the last entries against their batches, and walk over what they do not speak of.
+
+        Nothing before the last time entry is newer than it, so the walk finds the newest timestamp even if entries
+        are missing. Where an offset entry should be and is not, the index was cut.
+        """
+        start, newest = 0, Newest(NO_TIMESTAMP, self.base_offset)
+        indexed_to = self._position_of_last_entry()
+        if (last := self.times.last) is not None:
+            batch = self._find_from(indexed_to if self._is_behind(last.offset) else 0, last.offset)
+            if batch is None or batch.max_timestamp != last.timestamp:
+                raise CorruptIndex(f"{self.times.entries.path} contradicts the log")
+            start, newest = batch.position, Newest(*last)
+        unindexed = 0
+        for batch in walk(self.file, min(start, indexed_to), self.size):
+            if batch.max_timestamp > newest.timestamp:
+                newest = Newest(batch.max_timestamp, batch.last_offset)
+            if batch.position >= indexed_to:
+                if unindexed > self._config.index_interval_bytes and not self.offsets.is_full:
+                    raise CorruptIndex(f"{self.offsets.entries.path} lacks entries")
+                unindexed += batch.size
+        self._newest, self._unindexed_bytes = newest, unindexed
+
+    def _position_of_last_entry(self) -> int:
+        if (last := self.offsets.last) is None:
+            return 0
+        if not self._leads_to_a_batch(last.position, last.offset):
+            raise CorruptIndex(f"{self.offsets.entries.path} contradicts the log")
+        return last.position
+
+    def _is_behind(self, offset: int) -> bool:
+        """Does `offset` lie behind the last entry of the offset index?"""
+        return (last := self.offsets.last) is not None and offset >= last.offset
+
+    def _find_from(self, position: int, offset: int) -> BatchAt | None:
+        if position == 0 and (entry := self.offsets.look_up(offset)) is not None:
+            position = entry.position
+        return next((b for b in walk(self.file, position, self.size) if b.last_offset >= offset), None)
+
+    def _start_indexes(self) -> None:
+        self.offsets.entries.create()
+        self.times.entries.create()
+        self._indexed = True
+        self._unindexed_bytes = 0
+        self._newest, self._first_timestamp = Newest(NO_TIMESTAMP, self.base_offset), None
+
+    def _walk_from_index(self, offset: int) -> Iterator[BatchAt]:
+        """The batches from the index entry before `offset` on; the first one is checked against that entry."""
+        self._load_indexes()
+        entry = self.offsets.look_up(offset)
+        if entry is None:
+            return walk(self.file, 0, self.size)
+        if self._leads_to_a_batch(entry.position, entry.offset):
+            return walk(self.file, entry.position, self.size)
+        self.rebuild_indexes()
+        entry = self.offsets.look_up(offset)
+        return walk(self.file, entry.position if entry else 0, self.size)
+
+    def _leads_to_a_batch(self, position: int, last_offset: int) -> bool:
+        """Kafka before 4.0 noted the last offset of a whole append, so the batch may end earlier, never later."""
+        try:
+            batch = next(walk(self.file, position, self.size, chunk_bytes=64), None)
+        except BrokenChain:
+            return False
+        return (
+            batch is not None and batch.last_offset <= last_offset and batch.base_offset >= self.base_offset
+        )
+
+    def _walk_from_time_index(self, timestamp: int) -> Iterator[BatchAt]:
+        """The batches from the last entry older than `timestamp` on, if the batch it names has that timestamp."""
+        entry = self.times.look_up(timestamp - 1)
+        if entry is None:
+            return self.batches()
+        batch = self.find(entry.offset)
+        if batch is None or batch.max_timestamp != entry.timestamp:
+            self.rebuild_indexes()
+            entry = self.times.look_up(timestamp - 1)
+            batch = self.find(entry.offset) if entry else None
+        return self.batches() if batch is None else walk(self.file, batch.position, self.size)

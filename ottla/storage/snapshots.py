@@ -1,0 +1,63 @@
+"""`NNNNNNNNNNNNNNNNNNNN.snapshot`: the producers of a log as they were before the offset in the file's name.
+
+A log that opens starts from the newest one and replays only what follows it. The file carries a checksum; one that
+fails it is ignored, and the log replays from further back.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from ottla.core.errors import ProtocolError
+from ottla.records.checksum import crc32c
+from ottla.storage.producers import NO_OFFSET, Producer, WrittenBatch
+
+SUFFIX = ".snapshot"
+VERSION = 1
+_HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
+_COUNTED_FROM = 6  # the checksum starts behind itself
+_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+def encode(producers: Iterable[Producer]) -> bytes:
+    entries = [_entry(p) for p in producers]
+    body = struct.pack(">i", len(entries)) + b"".join(entries)
+    return struct.pack(">hI", VERSION, crc32c(body)) + body
+
+
+def _entry(producer: Producer) -> bytes:
+    last = (
+        producer.batches[-1] if producer.batches else WrittenBatch(-1, NO_OFFSET, 0, producer.last_timestamp)
+    )
+    return _ENTRY.pack(
+        producer.producer_id,
+        producer.epoch,
+        last.last_sequence,
+        last.last_offset,
+        last.offset_delta,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.txn_first_offset,
+    )
+
+
+def decode(data: bytes, path: str) -> list[Producer]:
+    """The producers in a snapshot file, or ProtocolError that says what is wrong with it."""
+    if len(data) < _HEADER.size:
+        raise ProtocolError(f"{path} is shorter than the header of a snapshot")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise ProtocolError(f"{path} has version {version}, not {VERSION}")
+    if crc32c(memoryview(data)[_COUNTED_FROM:]) != crc:
+        raise ProtocolError(f"{path} fails its checksum")
+    if count < 0 or len(data) != _HEADER.size + count * _ENTRY.size:
+        raise ProtocolError(f"{path} says {count} producers and has {len(data)} bytes")
+    return [_producer(fields) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :])]
+
+
+def _producer(fields: tuple[int, ...]) -> Producer:
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first = fields
+    producer = Producer(producer_id, epoch, coordinator_epoch=coordinator_epoch, txn_first_offset=txn_first)
+    producer.last_timestamp = timestamp
+    if last_offset >= 0:
+        producer.batches.append(WrittenBatch(last_sequence, last_offset, delta, timestamp))
+    return producer
