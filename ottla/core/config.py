@@ -9,6 +9,7 @@ react register with `on_change`. An update is checked as a whole and applied as 
 """
 
 import enum
+import itertools
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -55,6 +56,7 @@ _PRECEDENCE = [
     Source.FILE,
 ]
 _Layers = Mapping[Source, Mapping[str, Any]]
+_births = itertools.count()  # topics are told of a change in the order of their birth, so that runs repeat
 
 
 class Setting(NamedTuple):
@@ -106,9 +108,11 @@ class Config:
 
     def __init__(self, values: Mapping[str, object] | None = None, *, broker: "Config | None" = None) -> None:
         """`values` by key name, as text or typed. A topic's Config falls back to that of its `broker`."""
-        self.__dict__.update(_broker=broker, _topics=weakref.WeakSet(), _watchers={}, _layers={}, _values={})
+        self.__dict__.update(
+            _broker=broker, _topics=weakref.WeakValueDictionary(), _watchers={}, _layers={}, _values={}
+        )
         self._broker: Config | None
-        self._topics: weakref.WeakSet[Config]
+        self._topics: weakref.WeakValueDictionary[int, Config]
         self._watchers: dict[str, list[Callable[[Any], object]]]
         self._layers: _Layers
         self._values: dict[str, Any]
@@ -117,7 +121,7 @@ class Config:
         }
         self._hold(layers, self._judged(layers, broker._layers if broker else {}))
         if broker is not None:
-            broker._topics.add(self)
+            broker._topics[next(_births)] = self
 
     def check(self) -> None:
         """Override to judge settings together: raise ConfigError if they contradict each other.
@@ -245,7 +249,7 @@ class Config:
     def _plan(self, layers: _Layers, broker: _Layers) -> "Iterator[tuple[Config, _Layers, dict[str, Any]]]":
         """What this Config, and every topic's that falls back to it, would hold."""
         yield self, layers, self._judged(layers, broker)
-        for topic in list(self._topics):
+        for topic in list(self._topics.values()):
             yield from topic._plan(topic._layers, layers)
 
     def _hold(self, layers: _Layers, values: dict[str, Any]) -> list[str]:
