@@ -26,7 +26,7 @@ _SMALL_PIECE = 1024
 
 @message(versions="0-2", flexible="2+")
 class RequestHeader:
-    """v0 lacks the client id, v2 has tagged fields; the client id is never compact: old brokers must read it."""
+    """v0 lacks the client id, v2 has tagged fields. The id is never compact: old brokers must read it."""
 
     request_api_key: Int16
     request_api_version: Int16
@@ -42,7 +42,7 @@ class ResponseHeader:
 
 
 class UnsupportedVersion(ProtocolError):
-    """A request in a version we do not speak. ApiVersions must be answered all the same, so its id is kept."""
+    """A request in a version we do not speak. ApiVersions is answered all the same, so its id is kept."""
 
     def __init__(self, api: Api, version: int, correlation_id: int) -> None:
         super().__init__(f"{api.name} version {version} is not spoken here, only {api.versions}")

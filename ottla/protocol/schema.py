@@ -229,6 +229,12 @@ def _resolve(cls: type, declared: "dataclasses.Field[Any]") -> Field:
         default = declared.default_factory()
     if default is None and not is_nullable:
         raise TypeError(f"{where}: the default None needs an annotation with `| None`")
+    if (
+        default is None
+        and options.nullable is not None
+        and options.nullable & options.versions != options.versions
+    ):
+        raise TypeError(f"{where}: the default None is not allowed in all of {options.versions}")
     if options.tag is not None and default is dataclasses.MISSING:
         raise TypeError(f"{where}: a tagged field needs a default")
     if options.nullable is not None:
