@@ -436,6 +436,13 @@ class Log:
                 self.segments.active.seal()
                 self._take_snapshot()
             self.flush()
+        self._close_files()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are: the log is about to be deleted."""
+        self._close_files()
+
+    def _close_files(self) -> None:
         for segment in [*self.segments, *(doomed for _, doomed in self._doomed)]:
             segment.close()
 

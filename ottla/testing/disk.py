@@ -202,6 +202,9 @@ class SimDisk:
 
     def rename(self, source: str, target: str) -> None:
         self.step("rename")
+        if source in self._directories:
+            self._directories[target] = self._directories.pop(source)
+            return
         directory, old = self._locate(source)
         other, new = self._locate(target)
         assert directory is other, "renames stay within a directory"

@@ -1,0 +1,158 @@
+"""One directory of `log.dirs`: the logs of many partitions, and the files that speak of all of them.
+
+The order of things at start and stop carries the promise that nothing acknowledged is lost: the marker of a clean
+shutdown is taken away before anything is opened, and written after everything is flushed. In between, a recovery
+point never reaches the disk before the bytes below it, and goes down before a truncation, not after.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+
+from ottla.core.errors import ProtocolError
+from ottla.core.ids import PartitionDirectory, TopicPartition
+from ottla.storage import checkpoints
+from ottla.storage.config import TopicConfig
+from ottla.storage.files import Files
+from ottla.storage.log import Log
+from ottla.storage.recovery import CorruptLog
+
+logger = logging.getLogger(__name__)
+
+
+class LogDirectory:
+    """The logs below one path."""
+
+    def __init__(self, files: Files, path: str, config_of: Callable[[str], TopicConfig]) -> None:
+        self._files = files
+        self.path = path
+        self._config_of = config_of
+        self.logs: dict[TopicPartition, Log] = {}
+        self.damaged: dict[TopicPartition, CorruptLog] = {}
+        self.clean_broker_epoch: int | None = None
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        path: str,
+        config_of: Callable[[str], TopicConfig],
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> "LogDirectory":
+        """Open every log in `path`. One that is damaged below its recovery point is set aside in `damaged`."""
+        directory = cls(files, path, config_of)
+        files.make_directory(path)
+        directory.clean_broker_epoch = checkpoints.take_clean_shutdown(files, path)
+        directory._recovery_points = directory._read(checkpoints.RECOVERY_POINT)
+        directory._log_starts = directory._read(checkpoints.LOG_START)
+        directory._high_watermarks = directory._read(checkpoints.HIGH_WATERMARK)
+        partitions = list(directory._partitions())
+        for done, partition in enumerate(partitions):
+            on_progress(done, len(partitions))
+            directory._open(partition)
+        on_progress(len(partitions), len(partitions))
+        return directory
+
+    @property
+    def was_clean(self) -> bool:
+        return self.clean_broker_epoch is not None
+
+    def create(self, partition: TopicPartition, topic_id: uuid.UUID | None = None) -> Log:
+        """A new, empty log. Lasts when this returns."""
+        assert partition not in self.logs, f"{partition} is here already"
+        path = f"{self.path}/{partition}"
+        self._files.make_directory(path)
+        if topic_id is not None:
+            checkpoints.write_partition_metadata(self._files, path, topic_id)
+        self._files.sync_directory(self.path)
+        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
+            offsets.pop(partition, None)  # of an earlier partition of that name
+        log = self._open(partition)
+        assert log is not None, "an empty log is not damaged"
+        return log
+
+    def topic_id(self, partition: TopicPartition) -> uuid.UUID | None:
+        return checkpoints.read_partition_metadata(self._files, f"{self.path}/{partition}")
+
+    def delete(self, partition: TopicPartition) -> str:
+        """Take a log out of the way, in one step; `remove_deleted` removes its files. Returns the new path."""
+        log = self.logs.pop(partition)
+        log.abandon()
+        path = f"{self.path}/{PartitionDirectory(partition, 'delete', uuid.uuid4().hex)}"
+        self._files.rename(f"{self.path}/{partition}", path)
+        self._files.sync_directory(self.path)
+        self.checkpoint()
+        return path
+
+    def remove_deleted(self) -> int:
+        """Remove the files of deleted partitions; how many there were."""
+        doomed = [n for n in self._files.names(self.path) if _is_deleted(n)]
+        for name in doomed:
+            for file in self._files.names(f"{self.path}/{name}"):
+                self._files.remove(f"{self.path}/{name}/{file}")
+            self._files.remove_directory(f"{self.path}/{name}")
+        return len(doomed)
+
+    def checkpoint(self) -> None:
+        """Write down recovery points, starts and high watermarks of all logs."""
+        self._write(checkpoints.RECOVERY_POINT, {p: log.recovery_point for p, log in self.logs.items()})
+        starts = {p: log.log_start_offset for p, log in self.logs.items()}
+        # A start that the names of the files tell anyway need not be written.
+        moved = {p: start for p, start in starts.items() if start > self.logs[p].segments[0].base_offset}
+        self._write(checkpoints.LOG_START, moved)
+        self._write(checkpoints.HIGH_WATERMARK, {p: log.high_watermark for p, log in self.logs.items()})
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flush everything and say so. If a log has failed there is no clean shutdown to speak of."""
+        for log in self.logs.values():
+            log.close()
+        self.checkpoint()
+        if all(log.failure is None for log in self.logs.values()) and not self.damaged:
+            checkpoints.write_clean_shutdown(self._files, self.path, broker_epoch)
+
+    def _partitions(self) -> Iterator[TopicPartition]:
+        for name in self._files.names(self.path):
+            found = PartitionDirectory.parse(name)
+            if found is not None and found.state == "live":
+                yield found.partition
+
+    def _open(self, partition: TopicPartition) -> Log | None:
+        try:
+            log = Log.open(
+                self._files,
+                f"{self.path}/{partition}",
+                self._config_of(partition.topic),
+                recovery_point=self._recovery_points.get(partition, 0),
+                log_start_offset=self._log_starts.get(partition, 0),
+                high_watermark=self._high_watermarks.get(partition, 0),
+                clean=self.was_clean,
+            )
+        except CorruptLog as error:
+            logger.error("%s is set aside: %s", partition, error)
+            self.damaged[partition] = error
+            return None
+        log.before_truncation = self._checkpoint_recovery_points
+        self.logs[partition] = log
+        return log
+
+    def _checkpoint_recovery_points(self) -> None:
+        self._write(checkpoints.RECOVERY_POINT, {p: log.recovery_point for p, log in self.logs.items()})
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        """A checkpoint that cannot be read is as good as none: everything is checked from the start."""
+        try:
+            return checkpoints.read_offsets(self._files, f"{self.path}/{name}")
+        except ProtocolError as error:
+            logger.warning("%s; it is ignored", error)
+            return {}
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        checkpoints.write_offsets(self._files, f"{self.path}/{name}", offsets)
+
+
+def _is_deleted(name: str) -> bool:
+    found = PartitionDirectory.parse(name)
+    return found is not None and found.state == "delete"
