@@ -10,7 +10,7 @@ import functools
 import linecache
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ottla.core.errors import ProtocolError
 from ottla.protocol.codegen import Source
@@ -21,6 +21,7 @@ from ottla.protocol.primitives import Buffer
 from ottla.protocol.schema import declaration
 
 _M = TypeVar("_M")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 OBJECTS_MAX = 200_000  # structs and strings in arrays of one message; far above what real clients send
 _VERSION = struct.Struct(">h")
@@ -34,7 +35,12 @@ class Codec(NamedTuple):
     source: str
 
 
-@functools.cache  # bounded by the declarations: one entry per message and version in use
+def _remembered(make: _F) -> _F:
+    """`functools.cache`, typed. Bounded by the declarations: one entry per message and version in use."""
+    return cast(_F, functools.cache(make))
+
+
+@_remembered
 def codec_for(cls: type[Any], version: int) -> Codec:
     """The codec of one version, compiled when first asked for."""
     declared = declaration(cls)
@@ -44,6 +50,7 @@ def codec_for(cls: type[Any], version: int) -> Codec:
         raise ProtocolError(f"{cls.__name__} has no version {version}, only {declared.versions}")
     source, flexible = Source(), version in declared.flexible
     EncoderWriter(source, version, flexible).function(cls)
+    source.line("\n")
     DecoderWriter(source, version, flexible).function(cls)
     return _compile(source, f"<{cls.__name__} v{version}>")
 
@@ -76,9 +83,8 @@ def encode_into(message: object, version: int, writer: Writer) -> None:
 
 
 def _encode(message: Any, version: int, out: bytearray, parts: list[Buffer]) -> bytearray:
-    kind: Any = type(message)
     try:
-        return codec_for(kind, version).encode(message, out, parts)
+        return codec_for(type(message), version).encode(message, out, parts)
     except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ProtocolError(why_not_writable(message, version, error)) from error
 
@@ -99,11 +105,10 @@ def decode(
     cls: type[_M], buffer: Buffer, version: int, position: int = 0, *, objects_max: int = OBJECTS_MAX
 ) -> tuple[_M, int]:
     """The message at `position`, and the position after it. `Records` are views: they keep `buffer` alive."""
-    kind: Any = cls
     if type(buffer) is not bytes:
         buffer = _plain(buffer)
     try:
-        made: tuple[_M, int] = codec_for(kind, version).decode(buffer, position, objects_max)
+        made: tuple[_M, int] = codec_for(cls, version).decode(buffer, position, objects_max)
         return made
     except (IndexError, struct.error):
         raise ProtocolError(
