@@ -1,6 +1,10 @@
 """Optional compilation of the hot path: `OTTLA_COMPILE=1 pip install .` builds it with mypyc.
 
-Without the variable (the default) the package is pure Python; nothing but speed depends on it.
+Without the variable (the default) the package is pure Python; nothing but speed depends on it. To have both side by
+side, build the compiled one into a tree of its own and put that in front:
+
+    OTTLA_COMPILE=1 python setup.py build --build-base build/compiled --build-lib build/compiled/lib
+    PYTHONPATH=build/compiled/lib pytest
 """
 
 import os
@@ -19,7 +23,7 @@ def extensions() -> list:
         return []
     from mypyc.build import mypycify
 
-    return mypycify(COMPILED_MODULES, opt_level="3")
+    return mypycify(COMPILED_MODULES, opt_level="3", target_dir="build/compiled/c")
 
 
 setup(ext_modules=extensions())

@@ -30,7 +30,7 @@ _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 
 _DICTIONARY_ID, _CONTENT_CHECKSUM, _CONTENT_SIZE, _BLOCK_CHECKSUM = 1, 4, 8, 16  # bits of FLG
-_LEVEL_FAST_MAX = 2  # as in liblz4: higher levels use the slower, denser search
+_LEVEL_DENSE_MIN = 3  # as in liblz4: from here on the search is slower and denser
 
 
 def compress(data: Buffer, level: int = 1, *, broken_checksum: bool = False) -> bytes:
@@ -49,9 +49,13 @@ def compress(data: Buffer, level: int = 1, *, broken_checksum: bool = False) -> 
 
 
 def _compress_block(plain: memoryview, level: int) -> bytes:
-    if level <= _LEVEL_FAST_MAX:
-        return bytes(_lz4.compress_block(plain, mode="fast", acceleration=1, store_size=False))
-    return bytes(_lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False))
+    if level < _LEVEL_DENSE_MIN:
+        return bytes(_lz4.compress_block(plain, store_size=False))
+    # The block function knows no levels; a frame of one block does, and its block depends on no other.
+    frame = bytes(_lz4.compress(plain, level=level))
+    (word,) = _U32.unpack_from(frame, len(_HEADER))
+    start = len(_HEADER) + 4
+    return frame[start : start + (word & ~_STORED)]
 
 
 def decompress(data: Buffer, limit: int, *, broken_checksum: bool = False) -> bytes:

@@ -21,7 +21,7 @@ from ottla.records.varint import append_varint, read_raw, read_varint, read_varl
 if TYPE_CHECKING:
     from mypy_extensions import i64  # only ever an annotation: nothing to install
 
-COMPILED = not __file__.endswith(".py")
+COMPILED = __file__.endswith((".so", ".pyd"))
 RECORD_SIZE_MIN = 7
 """One byte for each of length, attributes, two deltas, two lengths and the header count."""
 SUM_SAFE: Final = 1 << 62
