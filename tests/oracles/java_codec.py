@@ -1,10 +1,8 @@
 """Apache Kafka's own message classes as an oracle: one JVM per Kafka reads and writes all messages of a run.
 
-The jars come through Maven, once, into build/jars. Kafka's JSON shows bytes and uuids in base64, of records
-only the size, and leaves out tagged fields that hold their default.
+The jars come through Maven, once, into build/jars.
 """
 
-import base64
 import json
 import shutil
 import subprocess
@@ -14,8 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.protocol.schema import Field, declaration
-from ottla.protocol.wiretypes import BLOB, RECORDS, UUID_BYTES, ArrayOf, StructOf, WireType
+from tests.oracles.kafka_json import from_json
 
 _HERE = Path(__file__).parent / "java"
 _JARS = Path(__file__).parents[2] / "build" / "jars"
@@ -109,53 +106,3 @@ def _parse(question: Question, line: str) -> Answer | None:
     return Answer(
         bytes.fromhex(data), int(key), from_json(question.cls, json.loads(values), question.version)
     )
-
-
-def from_json(cls: type, values: dict[str, Any], version: int) -> dict[str, Any]:
-    """Kafka's JSON with our names. Its values stay as they are: `as_json` brings ours into that form."""
-    left = {name.lower(): value for name, value in values.items()}
-    found = {}
-    for each in declaration(cls).fields:
-        squeezed = each.name.replace("_", "")
-        for key in (squeezed, f"{squeezed}sizeinbytes"):  # the latter for records that are not null
-            if version in each.versions and key in left:
-                found[each.name] = _from_json(each.type, left.pop(key), version)
-    assert not left, f"Kafka's {cls.__qualname__} has {sorted(left)}, we do not"
-    return found
-
-
-def _from_json(kind: WireType, value: Any, version: int) -> Any:
-    match kind:
-        case ArrayOf(element) if value is not None:
-            return [_from_json(element, each, version) for each in value]
-        case StructOf(cls) if value is not None:
-            return from_json(cls, value, version)
-    return value
-
-
-def as_json(message: Any, version: int) -> dict[str, Any]:
-    """The fields of a message in the form of Kafka's JSON."""
-    return {
-        each.name: _as_json(each.type, getattr(message, each.name), version)
-        for each in declaration(type(message)).fields
-        if version in each.versions and not _is_left_out(each, getattr(message, each.name), version)
-    }
-
-
-def _is_left_out(field: Field, value: Any, version: int) -> bool:
-    return field.is_tagged(version) and value == field.default
-
-
-def _as_json(kind: WireType, value: Any, version: int) -> Any:
-    match kind:
-        case _ if value is None:
-            return None
-        case ArrayOf(element):
-            return [_as_json(element, each, version) for each in value]
-        case StructOf():
-            return as_json(value, version)
-    if kind == UUID_BYTES:
-        return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
-    if kind == BLOB:
-        return base64.b64encode(value).decode()
-    return len(value) if kind == RECORDS else value

@@ -5,6 +5,7 @@ import pytest
 from ottla.protocol.messages.record_types import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.oracles import java_codec, kafka_python_codec, kio_codec
 from tests.oracles.java_codec import Question
+from tests.oracles.kafka_json import as_json
 from tests.oracles.messages import api_classes, message_classes, random_messages, to_bytes
 
 # KIP-932 in its first form: Kafka 3.9 has the classes, no released broker offers them.
@@ -41,7 +42,7 @@ def test_kafka_writes_and_reads_the_same(verdicts, kafka):
     for message, question, answer in verdicts[kafka]:
         name = f"{question.cls.__name__} v{question.version}"
         assert answer.data.hex() == question.data.hex(), name
-        assert answer.values == java_codec.as_json(message, question.version), name
+        assert answer.values == as_json(message, question.version), name
 
 
 @pytest.mark.parametrize("kafka", java_codec.KAFKAS)
