@@ -83,8 +83,9 @@ def encode_into(message: object, version: int, writer: Writer) -> None:
 
 
 def _encode(message: Any, version: int, out: bytearray, parts: list[Buffer]) -> bytearray:
+    codec = codec_for(type(message), version)
     try:
-        return codec_for(type(message), version).encode(message, out, parts)
+        return codec.encode(message, out, parts)
     except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ProtocolError(why_not_writable(message, version, error)) from error
 
@@ -105,10 +106,11 @@ def decode(
     cls: type[_M], buffer: Buffer, version: int, position: int = 0, *, objects_max: int = OBJECTS_MAX
 ) -> tuple[_M, int]:
     """The message at `position`, and the position after it. `Records` are views: they keep `buffer` alive."""
+    codec = codec_for(cls, version)
     if type(buffer) is not bytes:
         buffer = _plain(buffer)
     try:
-        made: tuple[_M, int] = codec_for(cls, version).decode(buffer, position, objects_max)
+        made: tuple[_M, int] = codec.decode(buffer, position, objects_max)
         return made
     except (IndexError, struct.error):
         raise ProtocolError(
