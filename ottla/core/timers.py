@@ -134,9 +134,8 @@ class Timers(Generic[T]):
             if wheel.shift == 0:
                 expired += slot
             elif start + (1 << wheel.shift) - 1 <= target:
-                expired += sorted(
-                    slot, key=_tick_of
-                )  # all of it is due; a stable sort keeps the order of adding
+                # All of it is due; a stable sort keeps the order of adding.
+                expired += sorted(slot, key=_tick_of)
             else:
                 self._move_down(slot, expired)
         self._now = max(self._now, target)

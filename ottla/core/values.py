@@ -8,7 +8,6 @@ import enum
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 
 T = TypeVar("T")
@@ -51,15 +50,22 @@ class Password:
         return hash(self.value)
 
 
-@dataclass(frozen=True)
 class ValueType(Generic[T_co]):
-    """How one kind of value is read and written."""
+    """How one kind of value is read and written. `accepts` is the end of "must be ..."."""
 
-    wire: WireType
-    accepts: str
-    """What may be written, as the end of "must be ..."."""
-    read: Callable[[object], T_co]
-    write: Callable[[Any], str] = str
+    __slots__ = ("accepts", "read", "wire", "write")
+
+    def __init__(
+        self,
+        wire: WireType,
+        accepts: str,
+        read: Callable[[object], T_co],
+        write: Callable[[Any], str] = str,
+    ) -> None:
+        self.wire = wire
+        self.accepts = accepts
+        self.read = read
+        self.write = write
 
 
 class Check(NamedTuple):

@@ -91,9 +91,8 @@ class Watermark:
         future: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
 
         def told(error: KafkaError | None) -> None:
-            if (
-                not future.done()
-            ):  # cancelling a task cancels its future at once; the task gives up a step later
+            # Cancelling a task cancels its future at once; the task itself gives up a step later.
+            if not future.done():
                 future.set_result(error)
 
         waiter = self.on_reach(offset, told)

@@ -47,6 +47,7 @@ def test_comment_lines_start_with_hash_or_exclamation_mark_and_are_never_continu
         ("a\\\n =b", {"a": "b"}),
         ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
         ("a=b\\", {"a": "b"}),
+        ("\\\n# a comment after nothing\na=b", {"a": "b"}),
         ("a=b\\\n", {"a": "b"}),
         ("a=1,\\\r\n 2,\\\r\n 3", {"a": "1,2,3"}),
     ],
