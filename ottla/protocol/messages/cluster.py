@@ -181,7 +181,7 @@ class UpdateFeaturesRequest:
         allow_downgrade: Bool = field("0", default=False)
         upgrade_type: Int8 = field("1+", default=1)
 
-    timeout_ms: Int32 = field(default=60000)
+    timeout_ms: Int32 = field(default=60_000)
     feature_updates: list[FeatureUpdate]
     validate_only: Bool = field("1+", default=False)
 

@@ -58,6 +58,16 @@ class DescribeConfigsResponse:
     results: list[Resource]
 
 
+@struct
+class AlteredResource:
+    """How the change of one resource went."""
+
+    error_code: Int16
+    error_message: String | None = field(default=None)
+    resource_type: Int8
+    resource_name: String
+
+
 @api(key=33, versions="0-2", flexible="2+")
 class AlterConfigsRequest:
     """Replace all dynamic settings of resources; what is left out goes back to its default.
@@ -84,15 +94,8 @@ class AlterConfigsRequest:
 class AlterConfigsResponse:
     """One error code per resource."""
 
-    @struct
-    class Resource:
-        error_code: Int16
-        error_message: String | None = field(default=None)
-        resource_type: Int8
-        resource_name: String
-
     throttle_time_ms: Int32 = field(default=0)
-    responses: list[Resource]
+    responses: list[AlteredResource]
 
 
 @api(key=44, versions="0-1", flexible="1+")
@@ -122,15 +125,8 @@ class IncrementalAlterConfigsRequest:
 class IncrementalAlterConfigsResponse:
     """One error code per resource."""
 
-    @struct
-    class Resource:
-        error_code: Int16
-        error_message: String | None = field(default=None)
-        resource_type: Int8
-        resource_name: String
-
     throttle_time_ms: Int32 = field(default=0)
-    responses: list[Resource]
+    responses: list[AlteredResource]
 
 
 @api(key=74, versions="0-1", flexible="0+")

@@ -3,6 +3,14 @@
 from ottla.protocol.schema import Bool, Int8, Int16, Int32, String, Uuid, api, field, struct
 
 
+@struct
+class TopicPartitions:
+    """A topic by id, with some of its partitions."""
+
+    topic_id: Uuid
+    partitions: list[Int32]
+
+
 @api(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest:
     """The one request of a KIP-848 member: join, stay, change the subscription, report and leave.
@@ -13,11 +21,6 @@ class ConsumerGroupHeartbeatRequest:
     v1 added subscribed_topic_regex and ids made by the member (KIP-1082).
     """
 
-    @struct
-    class Topic:
-        topic_id: Uuid
-        partitions: list[Int32]
-
     group_id: String
     member_id: String
     member_epoch: Int32
@@ -27,7 +30,7 @@ class ConsumerGroupHeartbeatRequest:
     subscribed_topic_names: list[String] | None = field(default=None)
     subscribed_topic_regex: String | None = field("1+", default=None)
     server_assignor: String | None = field(default=None)
-    topic_partitions: list[Topic] | None = field(default=None)
+    topic_partitions: list[TopicPartitions] | None = field(default=None)
 
 
 @api(key=68, versions="0-1", flexible="0+")
@@ -36,12 +39,7 @@ class ConsumerGroupHeartbeatResponse:
 
     @struct
     class Assignment:
-        @struct
-        class Topic:
-            topic_id: Uuid
-            partitions: list[Int32]
-
-        topic_partitions: list[Topic]
+        topic_partitions: list[TopicPartitions]
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16

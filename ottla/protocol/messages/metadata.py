@@ -69,8 +69,7 @@ class MetadataResponse:
 class ApiVersionsRequest:
     """The first request of a connection: what does this broker speak?
 
-    v3 is the first flexible version and names the client's software; v4 lets a feature's lowest level be
-    0.
+    v3 is the first flexible version and names the client's software; with v4 a feature may start at level 0.
     """
 
     client_software_name: String = field("3+", default="", ignorable=True)
@@ -146,6 +145,14 @@ class DescribeClusterResponse:
     cluster_authorized_operations: Int32 = field(default=-(1 << 31))
 
 
+@struct
+class Cursor:
+    """The partition at which a page starts."""
+
+    topic_name: String
+    partition_index: Int32
+
+
 @api(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest:
     """Page through the partitions of many topics (KIP-966)."""
@@ -153,11 +160,6 @@ class DescribeTopicPartitionsRequest:
     @struct
     class Topic:
         name: String
-
-    @struct
-    class Cursor:
-        topic_name: String
-        partition_index: Int32
 
     topics: list[Topic]
     response_partition_limit: Int32 = field(default=2000)
@@ -188,11 +190,6 @@ class DescribeTopicPartitionsResponse:
         is_internal: Bool = field(default=False)
         partitions: list[Partition]
         topic_authorized_operations: Int32 = field(default=-(1 << 31))
-
-    @struct
-    class Cursor:
-        topic_name: String
-        partition_index: Int32
 
     throttle_time_ms: Int32 = field(default=0)
     topics: list[Topic]

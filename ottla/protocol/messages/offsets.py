@@ -133,7 +133,7 @@ class OffsetFetchRequest:
         topics: list[Topic] | None
 
     group_id: String = field("0-7", default="")
-    topics: list[Topic] | None = field("0-7", nullable="2-7", default=[])
+    topics: list[Topic] | None = field("0-7", nullable="2+", default=[])
     groups: list[Group] = field("8+", default=[])
     require_stable: Bool = field("7+", default=False)
 
@@ -225,8 +225,7 @@ class DeleteRecordsResponse:
 class OffsetForLeaderEpochRequest:
     """Ask where a leader epoch ended, to find the point where two logs part (KIP-101, KIP-320).
 
-    v1 added the epoch to the reply, v2 fencing by current_leader_epoch, v3 replica_id, v4 flexible
-    encoding.
+    v1 added the epoch to the reply, v2 fencing by current_leader_epoch, v3 replica_id; v4 is flexible.
     """
 
     @struct
@@ -251,14 +250,14 @@ class OffsetForLeaderEpochResponse:
     @struct
     class Topic:
         @struct
-        class EpochEndOffset:
+        class Partition:
             error_code: Int16
             partition: Int32
             leader_epoch: Int32 = field("1+", default=-1, ignorable=True)
             end_offset: Int64 = field(default=-1)
 
         topic: String
-        partitions: list[EpochEndOffset]
+        partitions: list[Partition]
 
     throttle_time_ms: Int32 = field("2+", default=0, ignorable=True)
     topics: list[Topic]

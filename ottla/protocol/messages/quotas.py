@@ -3,6 +3,14 @@
 from ottla.protocol.schema import Bool, Float64, Int8, Int16, Int32, String, api, field, struct
 
 
+@struct
+class Entity:
+    """One part of whom a quota is for: `user`, `client-id` or `ip`, and a name. Null names the default."""
+
+    entity_type: String
+    entity_name: String | None
+
+
 @api(key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
     """Ask for the quotas of users, client ids and addresses (KIP-546).
@@ -29,11 +37,6 @@ class DescribeClientQuotasResponse:
     @struct
     class Entry:
         @struct
-        class Entity:
-            entity_type: String
-            entity_name: String | None
-
-        @struct
         class Value:
             key: String
             value: Float64
@@ -57,11 +60,6 @@ class AlterClientQuotasRequest:
     @struct
     class Entry:
         @struct
-        class Entity:
-            entity_type: String
-            entity_name: String | None
-
-        @struct
         class Operation:
             key: String
             value: Float64
@@ -80,11 +78,6 @@ class AlterClientQuotasResponse:
 
     @struct
     class Entry:
-        @struct
-        class Entity:
-            entity_type: String
-            entity_name: String | None
-
         error_code: Int16
         error_message: String | None = field(default=None)
         entity: list[Entity]

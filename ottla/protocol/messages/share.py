@@ -90,11 +90,39 @@ class ShareGroupDescribeResponse:
     groups: list[Group]
 
 
+@struct
+class AcknowledgementBatch:
+    """What became of a run of offsets: one type for all of them, or one for each.
+
+    Types: gap (0), accept (1), release (2), reject (3), renew (4, since v2).
+    """
+
+    first_offset: Int64
+    last_offset: Int64
+    acknowledge_types: list[Int8]
+
+
+@struct
+class Leader:
+    """Who leads the partition, for a client whose metadata is stale."""
+
+    leader_id: Int32
+    leader_epoch: Int32
+
+
+@struct
+class NodeEndpoint:
+    """Where a leader named in the reply can be reached."""
+
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: String | None = field(default=None)
+
+
 @api(key=78, versions="1-2", flexible="0+")
 class ShareFetchRequest:
     """Acquire records for a share group, and acknowledge earlier ones on the way (KIP-932).
-
-    Acknowledge types: gap (0), accept (1), release (2), reject (3), renew (4, v2).
 
     v2 added share_acquire_mode and renewals (KIP-1206, KIP-1222).
     """
@@ -103,12 +131,6 @@ class ShareFetchRequest:
     class Topic:
         @struct
         class Partition:
-            @struct
-            class AcknowledgementBatch:
-                first_offset: Int64
-                last_offset: Int64
-                acknowledge_types: list[Int8]
-
             partition_index: Int32
             acknowledgement_batches: list[AcknowledgementBatch]
 
@@ -143,11 +165,6 @@ class ShareFetchResponse:
         @struct
         class Partition:
             @struct
-            class Leader:
-                leader_id: Int32
-                leader_epoch: Int32
-
-            @struct
             class AcquiredRecords:
                 first_offset: Int64
                 last_offset: Int64
@@ -164,13 +181,6 @@ class ShareFetchResponse:
 
         topic_id: Uuid
         partitions: list[Partition]
-
-    @struct
-    class NodeEndpoint:
-        node_id: Int32
-        host: String
-        port: Int32
-        rack: String | None = field(default=None)
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
@@ -191,12 +201,6 @@ class ShareAcknowledgeRequest:
     class Topic:
         @struct
         class Partition:
-            @struct
-            class AcknowledgementBatch:
-                first_offset: Int64
-                last_offset: Int64
-                acknowledge_types: list[Int8]
-
             partition_index: Int32
             acknowledgement_batches: list[AcknowledgementBatch]
 
@@ -218,11 +222,6 @@ class ShareAcknowledgeResponse:
     class Topic:
         @struct
         class Partition:
-            @struct
-            class Leader:
-                leader_id: Int32
-                leader_epoch: Int32
-
             partition_index: Int32
             error_code: Int16
             error_message: String | None = field(default=None)
@@ -230,13 +229,6 @@ class ShareAcknowledgeResponse:
 
         topic_id: Uuid
         partitions: list[Partition]
-
-    @struct
-    class NodeEndpoint:
-        node_id: Int32
-        host: String
-        port: Int32
-        rack: String | None = field(default=None)
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16

@@ -23,7 +23,7 @@ class CreateDelegationTokenRequest:
 
 @api(key=38, versions="0-3", flexible="2+")
 class CreateDelegationTokenResponse:
-    """The token with its secret; this is the only time the secret is shown besides describe."""
+    """The new token; `hmac` is its secret."""
 
     error_code: Int16
     principal_type: String

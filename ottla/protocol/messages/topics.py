@@ -10,8 +10,7 @@ class CreateTopicsRequest:
     -1 for `num_partitions` or `replication_factor` asks for the broker's default (v4), or goes with
     explicit `assignments`.
 
-    v1 added validate_only, v5 flexible encoding, v6 THROTTLING_QUOTA_EXCEEDED (KIP-599), v7 topic ids in
-    the reply.
+    v1 added validate_only, v5 flexible encoding, v6 THROTTLING_QUOTA_EXCEEDED (KIP-599), v7 topic ids.
     """
 
     @struct
@@ -33,7 +32,7 @@ class CreateTopicsRequest:
         configs: list[Setting]
 
     topics: list[Topic]
-    timeout_ms: Int32 = field(default=60000)
+    timeout_ms: Int32 = field(default=60_000)
     validate_only: Bool = field("1+", default=False)
 
 
@@ -68,8 +67,7 @@ class CreateTopicsResponse:
 class DeleteTopicsRequest:
     """Delete topics by name, since v6 also by id.
 
-    v4 is the first flexible version, v5 added error messages, v6 replaced the list of names by names or
-    ids.
+    v4 is the first flexible version, v5 added error messages, v6 takes names or ids instead of names.
     """
 
     @struct
@@ -147,7 +145,7 @@ class ElectLeadersRequest:
 
     election_type: Int8 = field("1+", default=0)
     topic_partitions: list[Topic] | None
-    timeout_ms: Int32 = field(default=60000)
+    timeout_ms: Int32 = field(default=60_000)
 
 
 @api(key=43, versions="0-2", flexible="2+")
@@ -187,7 +185,7 @@ class AlterPartitionReassignmentsRequest:
         name: String
         partitions: list[Partition]
 
-    timeout_ms: Int32 = field(default=60000)
+    timeout_ms: Int32 = field(default=60_000)
     allow_replication_factor_change: Bool = field("1+", default=True)
     topics: list[Topic]
 
@@ -223,7 +221,7 @@ class ListPartitionReassignmentsRequest:
         name: String
         partition_indexes: list[Int32]
 
-    timeout_ms: Int32 = field(default=60000)
+    timeout_ms: Int32 = field(default=60_000)
     topics: list[Topic] | None = field(default=None)
 
 

@@ -11,7 +11,11 @@ from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.groups import JoinGroupResponse
 from ottla.protocol.messages.metadata import ApiVersionsResponse, MetadataRequest, MetadataResponse
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
-from ottla.protocol.messages.subscription import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.protocol.messages.subscription import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+)
 from ottla.protocol.schema import declaration
 from ottla.protocol.wiretypes import ArrayOf, StructOf
 from tests.oracles.messages import api_classes, from_bytes, message_classes, random_messages, to_bytes
@@ -121,6 +125,6 @@ def test_subscriptions_and_assignments_carry_their_version():
     blob = encode_versioned(subscription, 3)
     assert blob[:2] == b"\0\3"
     assert decode_versioned(ConsumerProtocolSubscription, blob) == (subscription, 3)
-    topic = ConsumerProtocolAssignment.Topic(topic="orders", partitions=[0, 2])
+    topic = TopicPartitions(topic="orders", partitions=[0, 2])
     assignment = ConsumerProtocolAssignment(assigned_partitions=[topic], user_data=None)
     assert decode_versioned(ConsumerProtocolAssignment, encode_versioned(assignment, 0)) == (assignment, 0)
