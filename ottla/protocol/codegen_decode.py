@@ -44,8 +44,15 @@ class DecoderWriter:
             made = self._struct(cls, cls.__name__)
             self._flush()
             self.source.line(f"return {made}, pos")
-            if any("view[" in line for line in self.source.lines[at:]):
-                self.source.lines.insert(at, "    view = memoryview(buf)")
+            self._prologue(at)
+
+    def _prologue(self, at: int) -> None:
+        """What the lines from `at` on turned out to need."""
+        body = "".join(self.source.lines[at:])
+        if "text(" in body:
+            self.source.lines.insert(at, "    text = bytes_text if type(buf) is bytes else view_text")
+        if "view[" in body:
+            self.source.lines.insert(at, "    view = memoryview(buf)")
 
     def _struct(self, cls: type, path: str) -> str:
         """Lines that make one object; returns the variable that holds it."""
@@ -185,12 +192,12 @@ class DecoderWriter:
         source.line(f"{target} = {elements} = []")
         with source.block(f"for _ in range({count}):"):
             if isinstance(element, StructOf):
-                value = self._struct(element.cls, path)
+                each = self._struct(element.cls, path)
             else:
-                value = source.name("element")
-                self._value(element, False, self.flexible, value, path)
+                each = source.name("each")
+                self._value(element, False, self.flexible, each, path)
             self._flush()
-            source.line(f"{elements}.append({value})")
+            source.line(f"{elements}.append({each})")
 
     def _numbers(self, element: Fixed, count: str, target: str) -> None:
         source = self.source
@@ -238,7 +245,7 @@ class DecoderWriter:
 
 
 _SLICES = {
-    TEXT: "str(buf[pos:end], 'utf-8')",
+    TEXT: "text(buf[pos:end])",
     BLOB: "bytes(buf[pos:end])",
     RECORDS: "view[pos:end]",
 }
@@ -258,6 +265,8 @@ def _unpack_table(code: str) -> tuple[Any, ...]:
 
 _NAMES: dict[str, Any] = {
     "NO_TAGS": NO_TAGS,
+    "bytes_text": bytes.decode,
+    "view_text": functools.partial(str, encoding="utf-8"),
     "UnknownTags": primitives.UnknownTags,
     "deepcopy": copy.deepcopy,
     "iter_uuids": struct.Struct(UUID_BYTES.code).iter_unpack,
