@@ -4,7 +4,8 @@ It stands in for `OsFiles`. Every file keeps what is durable apart from what was
 directory keeps the names that last apart from those that do not yet. `crash` draws one of the states that a real disk
 could be in afterwards:
 
-    - each unsynced write arrived, did not, or arrived in part, or left zeros in the place of its bytes
+    - each unsynced write arrived, did not, or arrived in part, or left zeros in the place of its bytes; what a failed
+      sync should have written is lost for good, whatever a later sync says
     - of the unsynced creations, renames and removals in a directory, those up to some point happened, the later not
 
 Faults are planted with `fail_next`, `capacity` (the disk is full) and `crash_after` (the power goes in the middle).
@@ -29,7 +30,7 @@ class PowerLoss(BaseException):
 class _Inode:
     """The bytes of a file: those that last, and what was done to them since."""
 
-    durable: bytes = b""
+    durable: bytearray = field(default_factory=bytearray)
     content: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(
         default_factory=list
@@ -45,11 +46,19 @@ class _Inode:
         self.pending.append((size, None))
 
     def sync(self) -> None:
-        self.durable = bytes(self.content)
-        self.pending.clear()
+        pending, self.pending = self.pending, []
+        for position, data in pending:
+            if data is None:
+                _truncate(self.durable, position)
+            else:
+                _write(self.durable, position, data)
+
+    def fail_sync(self) -> None:
+        """As Linux does it: the pages count as clean afterwards, so that no later sync writes them."""
+        self.pending = []
 
     def crash(self, source: random.Random) -> None:
-        survived = bytearray(self.durable)
+        survived = self.durable
         for position, data in self.pending:
             if data is None:
                 if source.random() < 0.5:
@@ -62,7 +71,7 @@ class _Inode:
                 _write(survived, position, data[: _torn(len(data), source)])
             elif fate < 0.85:
                 _write(survived, position, bytes(len(data)))  # the length arrived, the bytes did not
-        self.content, self.durable = survived, bytes(survived)
+        self.content = bytearray(survived)
         self.pending.clear()
 
 
@@ -134,8 +143,10 @@ class SimDisk:
         self._crash_at = None
         self._faults.clear()
         for directory in self._directories.values():
-            inodes = {id(i): i for i in [*directory.names.values(), *directory.durable.values()]}
+            before = [*directory.names.values(), *directory.durable.values()]
             directory.crash(source)
+            # What was created and removed again since the last sync of the directory may come back.
+            inodes = {id(i): i for i in [*before, *directory.names.values()]}
             for inode in inodes.values():
                 inode.crash(source)
 
@@ -183,8 +194,8 @@ class SimDisk:
     def exists(self, path: str) -> bool:
         if path in self._directories:
             return True
-        directory, name = self._locate(path)
-        return name in directory.names
+        parent, _, name = path.rpartition("/")
+        return parent in self._directories and name in self._directories[parent].names
 
     def size(self, path: str) -> int:
         return len(self._inode(path).content)
@@ -284,7 +295,11 @@ class SimFile:
         self._inode.truncate(size)
 
     def sync(self) -> None:
-        self._disk.step("sync")
+        try:
+            self._disk.step("sync")
+        except OSError:
+            self._inode.fail_sync()
+            raise
         self._inode.sync()
 
     def rename(self, path: str) -> None:
