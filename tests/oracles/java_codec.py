@@ -3,6 +3,7 @@
 The jars come through Maven, once, into build/jars.
 """
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from tests.oracles.kafka_json import from_json
 
 _HERE = Path(__file__).parent / "java"
 _JARS = Path(__file__).parents[2] / "build" / "jars"
+_BUILD = Path(__file__).parents[2] / "build" / "oracle"
 _SHARED = (
     "jackson-databind-2.17.2",
     "jackson-core-2.17.2",
@@ -50,6 +52,11 @@ def ask(kafka: str, questions: Sequence[Question]) -> list[Answer | None]:
     return [_parse(*each) for each in zip(questions, _run(kafka, questions), strict=True)]
 
 
+def schemas(kafka: str, questions: Sequence[tuple[type, int]]) -> list[str]:
+    """The fields that this Kafka gives to each message and version, as text; "unknown" where it has none."""
+    return _lines(kafka, [f"{cls.__name__} {version} schema" for cls, version in questions])
+
+
 def known(kafka: str, questions: Sequence[Question]) -> list[Question]:
     """The questions whose message and version this Kafka has, whatever it makes of the bytes."""
     answers = zip(questions, _run(kafka, questions), strict=True)
@@ -57,25 +64,48 @@ def known(kafka: str, questions: Sequence[Question]) -> list[Question]:
 
 
 def _run(kafka: str, questions: Sequence[Question]) -> list[str]:
-    class_path = ":".join(str(_JARS / f"{name}.jar") for name in KAFKAS[kafka])
-    lines = [f"{each.cls.__name__} {each.version} {each.data.hex()}\n" for each in questions]
+    return _lines(kafka, [f"{each.cls.__name__} {each.version} {each.data.hex()}" for each in questions])
+
+
+def _lines(kafka: str, lines: Sequence[str]) -> list[str]:
+    class_path = f"{_class_path(kafka)}:{_BUILD}"
     done = subprocess.run(
-        ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, str(_HERE / "Oracle.java")],
-        input="".join(lines),
+        ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, "Oracle"],
+        input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         encoding="utf-8",
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
     answers = done.stdout.split("\n")[:-1]
-    assert len(answers) == len(questions), done.stderr
+    assert len(answers) == len(lines), done.stderr
     return answers
 
 
-def fetch_jars() -> None:
-    """Get the jars, or skip the test that needs them."""
-    if shutil.which("java") is None:
-        pytest.skip("no java here: Apache Kafka's classes cannot be asked")
+def _class_path(kafka: str) -> str:
+    return ":".join(str(_JARS / f"{name}.jar") for name in KAFKAS[kafka])
+
+
+def prepare() -> None:
+    """Fetch the jars and compile the oracle, both once; or skip the test that needs them."""
+    if shutil.which("java") is None or shutil.which("javac") is None:
+        pytest.skip("no JDK here: Apache Kafka's classes cannot be asked")
+    _BUILD.mkdir(parents=True, exist_ok=True)
+    with (_BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may come here at once
+        _fetch_jars()
+        _compile()
+
+
+def _compile() -> None:
+    source, compiled = _HERE / "Oracle.java", _BUILD / "Oracle.class"
+    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+        command = ["javac", "-d", str(_BUILD), "-cp", _class_path("3.9"), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+
+
+def _fetch_jars() -> None:
     wanted = {f"{name}.jar" for names in KAFKAS.values() for name in names}
     if all((_JARS / name).exists() for name in wanted):
         return

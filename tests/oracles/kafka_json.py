@@ -1,4 +1,4 @@
-"""Messages in the form of the JSON that Apache Kafka prints, with our names.
+"""Messages in the form of the JSON that Apache Kafka prints, and their fields as its schemas list them.
 
 Kafka shows bytes and uuids in base64, of records only the size, and leaves out tagged fields that hold their
 default.
@@ -8,7 +8,19 @@ import base64
 from typing import Any
 
 from ottla.protocol.schema import Field, declaration
-from ottla.protocol.wiretypes import BLOB, RECORDS, UUID_BYTES, ArrayOf, StructOf, WireType
+from ottla.protocol.wiretypes import BLOB, RECORDS, UUID_BYTES, ArrayOf, Fixed, StructOf, Variable, WireType
+
+_NUMBERS = {
+    "b": "int8",
+    "h": "int16",
+    "i": "int32",
+    "q": "int64",
+    "H": "uint16",
+    "I": "uint32",
+    "d": "float64",
+    "?": "boolean",
+    UUID_BYTES.code: "uuid",
+}
 
 
 def from_json(cls: type, values: dict[str, Any], version: int) -> dict[str, Any]:
@@ -59,3 +71,25 @@ def _as_json(kind: WireType, value: Any, version: int) -> Any:
     if kind == BLOB:
         return base64.b64encode(value).decode()
     return len(value) if kind == RECORDS else value
+
+
+def schema_text(cls: type, version: int) -> str:
+    """The fields of one version as the Java oracle describes its own."""
+    fields = [each for each in declaration(cls).fields if version in each.versions]
+    tagged = sorted((each for each in fields if each.is_tagged(version)), key=lambda each: each.tag or 0)
+    texts = [f"{each.name}:{_type_text(each, each.type, version)}" for each in fields if each not in tagged]
+    texts += [f"{each.name}#{each.tag}:{_type_text(each, each.type, version)}" for each in tagged]
+    return "{" + ",".join(texts) + "}"
+
+
+def _type_text(field: Field, kind: WireType, version: int) -> str:
+    mark = "?" if kind is field.type and version in field.nullable else ""
+    match kind:
+        case ArrayOf(element):
+            return f"[{_type_text(field, element, version)}]{mark}"
+        case StructOf(cls):
+            return schema_text(cls, version) + mark
+        case Variable(name):
+            return name if kind == RECORDS else name + mark
+        case Fixed(code):
+            return _NUMBERS[code]

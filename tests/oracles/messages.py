@@ -64,6 +64,17 @@ def random_messages(cls: type, version: int) -> list[Any]:
     return [_random_struct(cls, version, seeded, fill) for fill in fills]
 
 
+def add_unknown_tags(message: Any, version: int) -> Any:
+    """Give every struct of a flexible message a tagged field that nobody has declared."""
+    message.unknown_tags = {1000: b"\0\1", 70_000: b""}
+    for each in declaration(type(message)).fields:
+        value = getattr(message, each.name)
+        for item in value if isinstance(value, list) else [value]:
+            if version in each.versions and hasattr(type(item), "__declaration__"):
+                add_unknown_tags(item, version)
+    return message
+
+
 def plain(message: Any, version: int) -> dict[str, Any]:
     """The fields that `version` has, as dicts, lists and scalars.
 

@@ -5,20 +5,27 @@ import pytest
 from ottla.protocol.messages.record_types import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.oracles import java_codec, kafka_python_codec, kio_codec
 from tests.oracles.java_codec import Question
-from tests.oracles.kafka_json import as_json
-from tests.oracles.messages import api_classes, message_classes, random_messages, to_bytes
+from tests.oracles.kafka_json import as_json, schema_text
+from tests.oracles.messages import (
+    add_unknown_tags,
+    api_classes,
+    from_bytes,
+    message_classes,
+    random_messages,
+    to_bytes,
+)
 
 # KIP-932 in its first form: Kafka 3.9 has the classes, no released broker offers them.
 EARLY_ACCESS = {"ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"}
 
 
 @pytest.fixture(scope="module")
-def jars():
-    java_codec.fetch_jars()
+def oracle():
+    java_codec.prepare()
 
 
 @pytest.fixture(scope="module")
-def verdicts(jars):
+def verdicts(oracle):
     """Per Kafka: our message, what was asked, and the answer, where there was one."""
     messages = [
         (message, Question(cls, version, to_bytes(message, version)))
@@ -54,6 +61,31 @@ def test_kafka_gives_apis_and_records_the_same_numbers(verdicts, kafka):
         assert answer.key == (numbers.get(question.cls, -1) if key is None else key), question.cls.__name__
 
 
+@pytest.mark.parametrize("kafka", java_codec.KAFKAS)
+def test_kafka_has_the_same_fields_types_nulls_and_tags(oracle, kafka):
+    questions = [(cls, version) for cls in message_classes() for version in cls.versions]
+    for (cls, version), theirs in zip(questions, java_codec.schemas(kafka, questions), strict=True):
+        if theirs != "unknown":
+            ours = schema_text(cls, version)
+            if kafka == "3.9":  # it does not say which structs may be null
+                ours, theirs = ours.replace("}?", "}"), theirs.replace("}?", "}")
+            assert ours == theirs, f"{cls.__name__} v{version}"
+
+
+def test_kafka_and_we_keep_the_same_unknown_tags(oracle):
+    questions = [
+        Question(cls, version, to_bytes(add_unknown_tags(random_messages(cls, version)[1], version), version))
+        for cls in message_classes()
+        for version in cls.versions
+        if version in cls.flexible
+    ]
+    for question, answer in zip(questions, java_codec.ask("4.3", questions), strict=True):
+        if answer is not None:
+            assert answer.data.hex() == question.data.hex(), f"{question.cls.__name__} v{question.version}"
+            again = from_bytes(question.cls, question.data, question.version)
+            assert to_bytes(again, question.version) == question.data
+
+
 def test_every_message_and_version_is_verified_by_an_independent_codec(verdicts):
     verified = {(each.cls, each.version) for verdict in verdicts.values() for _, each, _ in verdict}
     for cls in message_classes():
@@ -64,7 +96,7 @@ def test_every_message_and_version_is_verified_by_an_independent_codec(verdicts)
     assert declared == verified
 
 
-def test_no_version_of_an_api_that_kafka_speaks_is_missing(jars):
+def test_no_version_of_an_api_that_kafka_speaks_is_missing(oracle):
     """One version above and below ours both Kafkas know nothing, apart from what was left out on purpose."""
     beyond = [
         Question(cls, version, b"")

@@ -26,7 +26,7 @@ class LeaderAndIsrRequest:
     """Controller to broker: lead or follow these partitions (last spoken by Kafka 3.9).
 
     v1 added is_new, v2 broker epochs and grouping by topic, v3 replicas of a reassignment, v4 flexible
-    encoding, v5 topic ids, v6 leader_recovery_state (KIP-704), v7 is_k_raft_controller.
+    encoding, v5 topic ids, v6 leader_recovery_state (KIP-704), v7 is_kraft_controller.
     """
 
     @struct
@@ -42,7 +42,7 @@ class LeaderAndIsrRequest:
         port: Int32
 
     controller_id: Int32
-    is_k_raft_controller: Bool = field("7+", default=False)
+    is_kraft_controller: Bool = field("7+", default=False)
     controller_epoch: Int32
     broker_epoch: Int64 = field("2+", default=-1, ignorable=True)
     type: Int8 = field("5+", default=0)
@@ -79,7 +79,7 @@ class StopReplicaRequest:
     """Controller to broker: stop replicas, and delete their logs when told so (last spoken by Kafka 3.9).
 
     v1 added the broker epoch and grouping by topic, v2 flexible encoding, v3 leader epochs and
-    delete_partition for each partition (KIP-570), v4 is_k_raft_controller.
+    delete_partition for each partition (KIP-570), v4 is_kraft_controller.
     """
 
     @struct
@@ -104,7 +104,7 @@ class StopReplicaRequest:
         partition_states: list[PartitionState]
 
     controller_id: Int32
-    is_k_raft_controller: Bool = field("4+", default=False)
+    is_kraft_controller: Bool = field("4+", default=False)
     controller_epoch: Int32
     broker_epoch: Int64 = field("1+", default=-1, ignorable=True)
     delete_partitions: Bool = field("0-2", default=False)
@@ -147,7 +147,7 @@ class UpdateMetadataRequest:
     """Controller to broker: this is the state of the cluster (last spoken by Kafka 3.9).
 
     v1 allowed many endpoints per broker, v2 added racks, v3 listener names, v4 offline replicas, v5
-    broker epochs and grouping by topic, v6 flexible encoding, v7 topic ids, v8 is_k_raft_controller and
+    broker epochs and grouping by topic, v6 flexible encoding, v7 topic ids, v8 is_kraft_controller and
     full or incremental updates.
     """
 
@@ -173,7 +173,7 @@ class UpdateMetadataRequest:
         rack: String | None = field("2+", default=None, ignorable=True)
 
     controller_id: Int32
-    is_k_raft_controller: Bool = field("8+", default=False)
+    is_kraft_controller: Bool = field("8+", default=False)
     type: Int8 = field("8+", tag=0, default=0)
     controller_epoch: Int32
     broker_epoch: Int64 = field("5+", default=-1, ignorable=True)

@@ -7,16 +7,25 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.StringJoiner;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.protocol.types.BoundField;
+import org.apache.kafka.common.protocol.types.Field;
+import org.apache.kafka.common.protocol.types.Schema;
+import org.apache.kafka.common.protocol.types.TaggedFields;
+import org.apache.kafka.common.protocol.types.Type;
 
 /**
  * Apache Kafka's own message classes as an oracle.
  *
  * Reads lines "name version hex" and answers each with "hex key json": the message read from the bytes and written again, its
  * API key or record type (-1 if it has none), and its values. "unknown" when this Kafka lacks the message or the version, "error ..." when it cannot read the bytes.
+ *
+ * With the word "schema" for the bytes it answers with the fields of that version, "{name:type,...}": tags come last as
+ * "name#tag:type", nullable types end in "?".
  */
 public class Oracle {
     private static final String[] PLACES = {
@@ -33,7 +42,9 @@ public class Oracle {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ", -1);
-            out.println(answer(words[0], Short.parseShort(words[1]), HEX.parseHex(words[2])));
+            short version = Short.parseShort(words[1]);
+            boolean isAboutSchema = words[2].equals("schema");
+            out.println(isAboutSchema ? schema(words[0], version) : answer(words[0], version, HEX.parseHex(words[2])));
         }
         out.flush();
     }
@@ -57,6 +68,44 @@ public class Oracle {
             return HEX.formatHex(write(message, version)) + " " + key + " " + json(type, message, version);
         } catch (ReflectiveOperationException | RuntimeException problem) {
             return ("error " + problem + " " + problem.getCause()).replace('\n', ' ');
+        }
+    }
+
+    private static String schema(String name, short version) throws ReflectiveOperationException {
+        Class<?> type = FOUND.computeIfAbsent(name, Oracle::find);
+        Schema[] schemas = type == null ? new Schema[0] : (Schema[]) type.getField("SCHEMAS").get(null);
+        return version >= schemas.length || schemas[version] == null ? "unknown" : describe(schemas[version]);
+    }
+
+    private static String describe(Type type) {
+        String mark = type.isNullable() ? "?" : "";
+        if (type.isArray()) {
+            return "[" + describe(type.arrayElementType().get()) + "]" + mark;
+        }
+        if (!(type instanceof Schema)) {
+            String name = ((Type.DocumentedType) type).typeName().replaceAll("COMPACT_|NULLABLE_", "");
+            return name.toLowerCase() + (name.equals("RECORDS") ? "" : mark);
+        }
+        StringJoiner fields = new StringJoiner(",", "{", "}" + mark);
+        for (BoundField field : ((Schema) type).fields()) {
+            if (field.def.type instanceof TaggedFields) {
+                taggedFields((TaggedFields) field.def.type).forEach((tag, tagged) ->
+                    fields.add(tagged.name + "#" + tag + ":" + describe(tagged.type)));
+            } else {
+                fields.add(field.def.name + ":" + describe(field.def.type));
+            }
+        }
+        return fields.toString();
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<Integer, Field> taggedFields(TaggedFields section) {
+        try {
+            java.lang.reflect.Field fields = TaggedFields.class.getDeclaredField("fields");
+            fields.setAccessible(true); // Kafka 3.9 does not show them otherwise
+            return (Map<Integer, Field>) fields.get(section);
+        } catch (ReflectiveOperationException problem) {
+            throw new IllegalStateException(problem);
         }
     }
 
