@@ -13,9 +13,9 @@ from ottla.storage.producers import NO_OFFSET, Producer, WrittenBatch
 
 SUFFIX = ".snapshot"
 VERSION = 1
-_HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
-_COUNTED_FROM = 6  # the checksum starts behind itself
-_ENTRY = struct.Struct(">qhiqiqiq")
+HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
+COUNTED_FROM = 6  # the checksum starts behind itself
+ENTRY = struct.Struct(">qhiqiqiq")
 
 
 def encode(producers: Iterable[Producer]) -> bytes:
@@ -28,7 +28,7 @@ def _entry(producer: Producer) -> bytes:
     last = (
         producer.batches[-1] if producer.batches else WrittenBatch(-1, NO_OFFSET, 0, producer.last_timestamp)
     )
-    return _ENTRY.pack(
+    return ENTRY.pack(
         producer.producer_id,
         producer.epoch,
         last.last_sequence,
@@ -42,16 +42,16 @@ def _entry(producer: Producer) -> bytes:
 
 def decode(data: bytes, path: str) -> list[Producer]:
     """The producers in a snapshot file, or ProtocolError that says what is wrong with it."""
-    if len(data) < _HEADER.size:
+    if len(data) < HEADER.size:
         raise ProtocolError(f"{path} is shorter than the header of a snapshot")
-    version, crc, count = _HEADER.unpack_from(data)
+    version, crc, count = HEADER.unpack_from(data)
     if version != VERSION:
         raise ProtocolError(f"{path} has version {version}, not {VERSION}")
-    if crc32c(memoryview(data)[_COUNTED_FROM:]) != crc:
+    if crc32c(memoryview(data)[COUNTED_FROM:]) != crc:
         raise ProtocolError(f"{path} fails its checksum")
-    if count < 0 or len(data) != _HEADER.size + count * _ENTRY.size:
+    if count < 0 or len(data) != HEADER.size + count * ENTRY.size:
         raise ProtocolError(f"{path} says {count} producers and has {len(data)} bytes")
-    return [_producer(fields) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :])]
+    return [_producer(fields) for fields in ENTRY.iter_unpack(memoryview(data)[HEADER.size :])]
 
 
 def _producer(fields: tuple[int, ...]) -> Producer:
