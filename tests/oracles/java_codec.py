@@ -121,7 +121,7 @@ def _fetch_jars() -> None:
         f"-DoutputDirectory={_JARS}",
     ]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     except subprocess.TimeoutExpired:
         pytest.skip("Maven took too long to fetch Apache Kafka's jars")
     if done.returncode:
