@@ -112,19 +112,27 @@ class SortedEntries:
 
     def sync(self) -> None:
         """Make the written entries last. Safe in a thread: `flush` comes first, on the owner's."""
-        if self._file is not None:
-            self._file.sync()
+        if (file := self._file) is not None:  # read once: the owner may close it meanwhile
+            file.sync()
 
     def close(self) -> None:
-        if self._file is not None:
+        try:
             self.flush()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close without writing what has gathered: the file is to go, or the disk is past hope."""
+        self._pending.clear()
+        if self._file is not None:
             self._file.close()
             self._file = None
 
     def rename(self, path: str) -> None:
+        """Under its new name. A file that is missing stays missing: whoever needs it rebuilds it."""
         if self._file is not None:
             self._file.rename(path)
-        else:
+        elif self._files.exists(self.path):
             self._files.rename(self.path, path)
         self.path = path
 

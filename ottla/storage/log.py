@@ -268,8 +268,7 @@ class Log:
     def find_by_time(self, timestamp: int) -> BatchAt | None:
         """The first batch that has a record of `timestamp` or later."""
         for segment in self.segments.from_offset(self.log_start_offset):
-            batch = segment.find_by_time(timestamp)
-            if batch is not None and batch.last_offset >= self.log_start_offset:
+            if (batch := segment.find_by_time(timestamp, self.log_start_offset)) is not None:
                 return batch
         return None
 

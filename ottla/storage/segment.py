@@ -67,6 +67,7 @@ class Segment:
         self.size = 0
         self._file: File | None = None
         self._indexed = False  # are the indexes loaded?
+        self._removed = False
         self._unindexed_bytes = 0
         self._newest = Newest(NO_TIMESTAMP, base_offset)
         self._first_timestamp: int | None = None
@@ -114,12 +115,13 @@ class Segment:
 
     def has_room_for(self, size: int, last_offset: int) -> bool:
         """Can `size` bytes up to `last_offset` follow, or must a new segment start?"""
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return False
         if self.size == 0:
             return True
         self._load_indexes()
         return (
             self.size + size <= self._config.segment_bytes
-            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
             and not self.offsets.is_full
             and not self.times.is_full
         )
@@ -157,12 +159,12 @@ class Segment:
                 return batch
         return None
 
-    def find_by_time(self, timestamp: int) -> BatchAt | None:
-        """The first batch with a record of `timestamp` or later; None if all are older."""
+    def find_by_time(self, timestamp: int, offset_min: int = 0) -> BatchAt | None:
+        """The first batch that reaches `offset_min` and has a record of `timestamp` or later; None if there is none."""
         if self.newest.timestamp < timestamp:
             return None
         for batch in self._walk_from_time_index(timestamp):
-            if batch.max_timestamp >= timestamp:
+            if batch.max_timestamp >= timestamp and batch.last_offset >= offset_min:
                 return batch
         return None
 
@@ -179,19 +181,24 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Write offset and time index anew from the headers of the batches."""
+        self._indexed = False  # until all of it is there: what fails half-way is done again
         self._start_indexes()
         for batch in self.batches():
             self.note(batch.last_offset, batch.position, batch.size, batch.max_timestamp)
+        self._indexed = True
 
     def start_over(self) -> None:
         """Empty indexes, for a recovery that will `note` every batch it finds good."""
         self._start_indexes()
+        self._indexed = True
         self.txns.clear()
 
     def cut(self, position: int) -> None:
         """Drop everything from byte `position` on. Indexes are the caller's."""
         self.file.truncate(position)
         self.size = position
+        if position == 0:
+            self._first_timestamp = None
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batch that reaches `offset` and all that follow."""
@@ -202,7 +209,10 @@ class Segment:
         self.times.truncate_to_offset(batch.base_offset)
         self.txns.truncate_to_offset(batch.base_offset)
         self.cut(batch.position)
-        self._take_stock()
+        try:
+            self._take_stock()
+        except CorruptIndex:
+            self.rebuild_indexes()
 
     def seal(self) -> None:
         """The segment will not grow any more: its newest timestamp goes into the time index."""
@@ -215,44 +225,61 @@ class Segment:
         self.times.entries.flush()
 
     def sync(self) -> None:
-        """Make it last. May run in a thread, after `flush_indexes` on the owner's."""
-        self.file.sync()
-        self.offsets.entries.sync()
-        self.times.entries.sync()
-        self.txns.sync()
+        """Make it last. May run in a thread, after `flush_indexes` on the owner's, who may remove it meanwhile."""
+        try:
+            self.file.sync()
+            self.offsets.entries.sync()
+            self.times.entries.sync()
+            self.txns.sync()
+        except FileNotFoundError:
+            if not self._removed:
+                raise
 
     def close(self) -> None:
-        self.offsets.entries.close()
-        self.times.entries.close()
+        try:
+            self.offsets.entries.close()
+            self.times.entries.close()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are; index entries that were not flushed are lost, and rebuilt when missed."""
+        self.offsets.entries.abandon()
+        self.times.entries.abandon()
         self.txns.close()
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def doom(self) -> list[str]:
-        """Rename the files so that no start finds them again; they can be removed later. Returns their paths."""
-        self.offsets.entries.rename(self.offsets.entries.path + DELETED_SUFFIX)
-        self.times.entries.rename(self.times.entries.path + DELETED_SUFFIX)
-        self.txns.rename(self.txns.path + DELETED_SUFFIX)
+        """Rename the files so that no start finds them again; they can be removed later. Returns their paths.
+
+        The log goes first: indexes without a log are tidied away, but a log without its transaction index would
+        come back as one in which nothing was aborted.
+        """
         if self._file is not None:
             self._file.rename(self.path + DELETED_SUFFIX)
         else:
             self._files.rename(self.path, self.path + DELETED_SUFFIX)
         self.path += DELETED_SUFFIX
+        self.offsets.entries.rename(self.offsets.entries.path + DELETED_SUFFIX)
+        self.times.entries.rename(self.times.entries.path + DELETED_SUFFIX)
+        self.txns.rename(self.txns.path + DELETED_SUFFIX)
         return self.paths
 
     def remove(self) -> None:
-        self.close()
+        self._removed = True
+        self.abandon()
         remove_all(self._files, self.paths)
 
     def _load_indexes(self) -> None:
         if self._indexed:
             return
-        self._indexed = True
         try:
             self.offsets.entries.load()
             self.times.entries.load()
             self._take_stock()
+            self._indexed = True
         except (CorruptIndex, FileNotFoundError):
             self.rebuild_indexes()
 
@@ -298,7 +325,6 @@ class Segment:
     def _start_indexes(self) -> None:
         self.offsets.entries.create()
         self.times.entries.create()
-        self._indexed = True
         self._unindexed_bytes = 0
         self._newest, self._first_timestamp = Newest(NO_TIMESTAMP, self.base_offset), None
 

@@ -83,8 +83,8 @@ class TxnIndex:
         self._entries = []
 
     def sync(self) -> None:
-        if self._file is not None:
-            self._file.sync()
+        if (file := self._file) is not None:  # read once: the owner may close it meanwhile
+            file.sync()
 
     def close(self) -> None:
         if self._file is not None:
