@@ -15,6 +15,7 @@ COMPILED_MODULES = [
     "ottla/records/record.py",
     "ottla/records/varint.py",
     "ottla/records/section.py",
+    "ottla/records/builder.py",
 ]
 
 

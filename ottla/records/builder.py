@@ -93,7 +93,8 @@ class BatchBuilder:
             self._section, offset - self.base_offset, timestamp - self._base_timestamp, key, value, headers
         )
         self.last_offset = offset
-        self.max_timestamp = max(self.max_timestamp, timestamp)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
         self.count += 1
         return offset
 

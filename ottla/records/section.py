@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.records.errors import invalid
 from ottla.records.record import Header, Record
-from ottla.records.varint import append_varint, read_raw, read_varint, read_varlong, wrapping_sum
+from ottla.records.varint import encode_varint, read_raw, read_varint, read_varlong, wrapping_sum
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # only ever an annotation: nothing to install
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COMPILED = __file__.endswith((".so", ".pyd"))
 RECORD_SIZE_MIN = 7
 """One byte for each of length, attributes, two deltas, two lengths and the header count."""
+_NULL: Final = b"\x01"  # the length of what is null: -1, zig-zagged
 SUM_SAFE: Final = 1 << 62
 """A sum of two 64-bit numbers below this, either way, may still be one that wrapped around."""
 
@@ -221,35 +222,34 @@ def walk_headers(data: bytes, position: i64, end: i64) -> i64:
 
 def encode(
     out: bytearray,
-    offset_delta: int,
-    timestamp_delta: int,
+    offset_delta: i64,
+    timestamp_delta: i64,
     key: bytes | None,
     value: bytes | None,
     headers: Sequence[Header],
 ) -> None:
     """Append one record to a section."""
-    body = bytearray(1)  # attributes
-    append_varint(body, timestamp_delta)
-    append_varint(body, offset_delta)
+    parts = [b"\x00", encode_varint(timestamp_delta), encode_varint(offset_delta)]  # no attributes
     if key is None:
-        body.append(1)
+        parts.append(_NULL)
     else:
-        append_varint(body, len(key))
-        body += key
+        parts.append(encode_varint(len(key)))
+        parts.append(key)
     if value is None:
-        body.append(1)
+        parts.append(_NULL)
     else:
-        append_varint(body, len(value))
-        body += value
-    append_varint(body, len(headers))
+        parts.append(encode_varint(len(value)))
+        parts.append(value)
+    parts.append(encode_varint(len(headers)))
     for name, content in headers:
         encoded = name.encode("utf-8", "surrogateescape")
-        append_varint(body, len(encoded))
-        body += encoded
+        parts.append(encode_varint(len(encoded)))
+        parts.append(encoded)
         if content is None:
-            body.append(1)
+            parts.append(_NULL)
         else:
-            append_varint(body, len(content))
-            body += content
-    append_varint(out, len(body))
+            parts.append(encode_varint(len(content)))
+            parts.append(content)
+    body = b"".join(parts)
+    out += encode_varint(len(body))
     out += body

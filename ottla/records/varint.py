@@ -9,7 +9,7 @@ one-byte case and call here for the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.records.errors import invalid
 
@@ -77,22 +77,29 @@ def wrapping_sum(left: int, right: int) -> int:
     return (left + right + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
-def append_varint(out: bytearray, value: i64) -> None:
-    """Write `value`, which must fit 32 (varint) or 64 bits (varlong): both look the same on the wire."""
+def encode_varint(value: i64) -> bytes:
+    """`value`, which must fit 32 bits (varint) or 64 (varlong): both look the same on the wire."""
+    if 0 <= value < _TABLE_SIZE:
+        return _TABLE[value]
+    if 64 <= value < 8192:
+        pair: int = (value & 0x3F) << 1 | 0x80 | value >> 6 << 8
+        return pair.to_bytes(2, "little")
+    return _encode(value)
+
+
+def _encode(value: i64) -> bytes:
+    # The lowest bit of what is written is the sign; keeping it apart, nothing overflows native integers.
     sign: i64 = 1 if value < 0 else 0
     half: i64 = ~value if value < 0 else value
-    out.append(((half & 0x3F) << 1 | sign) if half < 64 else ((half & 0x3F) << 1 | sign | 0x80))
+    byte: i64 = (half & 0x3F) << 1 | sign
     half >>= 6
+    encoded = []
     while half > 0:
-        out.append(half if half < 0x80 else (half & 0x7F) | 0x80)
+        encoded.append(byte | 0x80)
+        byte = half & 0x7F
         half >>= 7
-
-
-def encode_varint(value: int) -> bytes:
-    """`value` as bytes, for callers that are not in a hurry."""
-    out = bytearray()
-    append_varint(out, value)
-    return bytes(out)
+    encoded.append(byte)
+    return bytes(encoded)
 
 
 def varint_size(value: i64) -> int:
@@ -104,3 +111,8 @@ def varint_size(value: i64) -> int:
         size += 1
         half >>= 7
     return size
+
+
+_TABLE_SIZE: Final = 1024
+_TABLE: Final = [_encode(value) for value in range(_TABLE_SIZE)]
+"""Lengths, and deltas of small batches, are numbers like these."""
