@@ -55,10 +55,14 @@ _DECODER = click.Choice(list(DECODERS))
     help="Check the order of index entries and where the last one leads; show none.",
 )
 @click.option(
-    "--max-bytes", type=click.IntRange(0), help="Show only batches within the first N bytes of a segment."
+    "--max-bytes",
+    metavar="N",
+    type=click.IntRange(0),
+    help="Show only batches within the first N bytes of a segment.",
 )
 @click.option(
     "--max-message-size",
+    metavar="N",
     type=click.IntRange(1),
     default=OUTPUT_BYTES_MAX,
     show_default=True,

@@ -102,6 +102,7 @@ def _known(path: str) -> Dumped:
     name = os.path.basename(path)
     kind = _kind_of(_lasting(name))
     if kind is None:
+        os.lstat(path)  # a name that was mistyped is missing rather than of an unknown kind
         known = ", ".join((*SUFFIXES, *NAMES))
         raise click.UsageError(f"{path}: not a kind of file that can be dumped ({known})")
     dumped = Dumped(path, kind)

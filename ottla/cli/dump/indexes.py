@@ -143,22 +143,39 @@ class _Holders:
         return self._batch
 
 
-def dump_txn_index(file: File) -> Iterator[Item]:
-    """Aborted transactions, in the order of their markers."""
+def dump_txn_index(file: File, check: Check) -> Iterator[Item]:
+    """Aborted transactions, in the order of their markers. No segment is asked: compaction may outlive a marker."""
+    entries, problems = 0, list[Problem]()
     before: AbortedTxn | None = None
     for position, (version, *fields) in _entries(file, txn_index.ENTRY, padded=False):
-        if version != txn_index.VERSION:
-            yield Problem(f"an entry of version {version}, which is not known", position, stops=True)
-            return
         aborted = AbortedTxn(*fields)
-        yield Row("txnindex", {"version": version, **aborted._asdict()})
-        if aborted.first_offset > aborted.last_offset:
-            yield Problem("the transaction ends before it starts", position)
-        if before is not None and aborted.last_offset <= before.last_offset:
-            yield Problem(OUT_OF_ORDER, position)
-        before = aborted
-    if cut := _cut_entry(file, txn_index.ENTRY.size):
-        yield cut
+        problem = _txn_problem(version, aborted, before, position)
+        if check is Check.SHOW and not (problem and problem.stops):
+            yield Row("txnindex", {"version": version, **aborted._asdict()})
+        if problem is not None:
+            problems.append(problem)
+            yield problem
+            if problem.stops:
+                break
+        entries, before = entries + 1, aborted
+    else:
+        if cut := _cut_entry(file, txn_index.ENTRY.size):
+            problems.append(cut)
+            yield cut
+    if check is not Check.SHOW:
+        yield Row("check", {"entries": entries, "problems": len(problems)})
+
+
+def _txn_problem(
+    version: int, aborted: AbortedTxn, before: AbortedTxn | None, position: int
+) -> Problem | None:
+    if version != txn_index.VERSION:
+        return Problem(f"an entry of version {version}, which is not known", position, stops=True)
+    if aborted.first_offset > aborted.last_offset:
+        return Problem("the transaction ends before it starts", position)
+    if before is not None and aborted.last_offset <= before.last_offset:
+        return Problem(OUT_OF_ORDER, position)
+    return None
 
 
 def _entries(file: File, layout: struct.Struct, *, padded: bool = True) -> Iterator[tuple[int, Fields]]:

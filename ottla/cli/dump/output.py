@@ -6,12 +6,13 @@ stderr; in JSON they are lines among the others as well. Nothing from a file rea
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.cli.dump.rows import Problem, Row
 
 _ROWS_PER_TABLE = 1000
+_CELL_MAX = 200  # characters of a key or value in a table; the other formats show all of it
+_WIDTH_MAX = 10_000  # wider than any table: rich must not shorten numbers to fit them in
 
 
 class Output(Protocol):
@@ -104,17 +105,13 @@ class TableOutput:
         for row in self._rows:
             style = "red" if row.get("crc") == "invalid" else ""
             table.add_row(*(Text(value) for value in row.values()), style=style)
-        console = Console(file=sys.stdout, highlight=False)
-        console.width = max(console.width, console.measure(table).maximum)
-        console.print(table, soft_wrap=True)
+        Console(file=sys.stdout, highlight=False, width=_WIDTH_MAX).print(table)
         self._rows.clear()
 
 
 def printable(text: str) -> str:
     """The text with everything escaped that would move a cursor, end a line or hide something."""
-    if text.isprintable() and "\\" not in text:
-        return text
-    return "".join(c if c.isprintable() and c != "\\" else _escaped(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:
@@ -125,20 +122,26 @@ def cell(value: Any) -> str:
     """A field's value in one cell: text as it is, everything else as JSON writes it."""
     if isinstance(value, str):
         return printable(value)
-    return json.dumps(value, ensure_ascii=True)
+    return json.dumps(value)
+
+
+def _short(value: Any) -> str:
+    text = cell(value)
+    return text if len(text) <= _CELL_MAX else f"{text[:_CELL_MAX]}…"
 
 
 _LEFT = ("codec", "flags", "control", "key", "value", "headers", "header keys", "topic", "topic id", "time")
 
 
 def _for_people(row: Row) -> dict[str, str]:
-    make = _LAYOUTS.get(row.kind)
-    if make is None or ("position" not in row.fields and "offset" not in row.fields):
-        return {
-            name.replace("_", " "): _time(v) if name == "timestamp" else cell(v)
-            for name, v in row.fields.items()
-        }
-    return make(row.fields)
+    if row.kind == "batch":
+        return _batch(row.fields)
+    if row.kind == "record" and "offset" in row.fields:
+        return _record(row.fields)
+    return {
+        name.replace("_", " "): _time(v) if name == "timestamp" else _short(v)
+        for name, v in row.fields.items()
+    }
 
 
 def _batch(fields: dict[str, Any]) -> dict[str, str]:
@@ -172,12 +175,13 @@ def _record(fields: dict[str, Any]) -> dict[str, str]:
         "value bytes": _number(fields["value_size"]),
     }
     if "key" not in fields:
-        return shown | {"header keys": printable(", ".join(fields["header_keys"]))}
+        return shown | {"header keys": _short(", ".join(fields["header_keys"]))}
     headers = ", ".join(f"{name}={'null' if text is None else text}" for name, text in fields["headers"])
-    return shown | {"key": cell(fields["key"]), "value": cell(fields["value"]), "headers": printable(headers)}
-
-
-_LAYOUTS: dict[str, Callable[[dict[str, Any]], dict[str, str]]] = {"batch": _batch, "record": _record}
+    return shown | {
+        "key": _short(fields["key"]),
+        "value": _short(fields["value"]),
+        "headers": _short(headers),
+    }
 
 
 def _producer(fields: dict[str, Any]) -> str:

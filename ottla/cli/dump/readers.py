@@ -32,7 +32,7 @@ def _segment(target: Dumped, options: Options, check: Check) -> Iterator[Item]:
 def _txn_index(target: Dumped, options: Options, check: Check) -> Iterator[Item]:
     file = open_file(target.path)
     try:
-        yield from dump_txn_index(file)
+        yield from dump_txn_index(file, check)
     finally:
         file.close()
 
