@@ -28,6 +28,7 @@ from ottla.records.batch import (
 from ottla.records.checksum import crc32c
 from ottla.records.compression import Codec, compress
 from ottla.records.record import NO_TIMESTAMP, Header, Record
+from ottla.records.varint import wrapping_sum
 
 
 class BatchBuilder:
@@ -89,9 +90,10 @@ class BatchBuilder:
         )
         if self._base_timestamp is None:
             self._base_timestamp = timestamp
-        section.encode(
-            self._section, offset - self.base_offset, timestamp - self._base_timestamp, key, value, headers
-        )
+        delta = timestamp - self._base_timestamp
+        if not -section.SUM_SAFE < delta < section.SUM_SAFE:
+            delta = wrapping_sum(timestamp, -self._base_timestamp)
+        section.encode(self._section, offset - self.base_offset, delta, key, value, headers)
         self.last_offset = offset
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp

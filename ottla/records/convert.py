@@ -8,11 +8,11 @@ dropped, and zstd, which the old formats do not know, is an error.
 from ottla.core.errors import ErrorCode
 from ottla.core.types import Buffer
 from ottla.records import batch, builder, legacy
-from ottla.records.batch import CREATE_TIME, LOG_APPEND_TIME, NO_LEADER_EPOCH
+from ottla.records.batch import CREATE_TIME, NO_LEADER_EPOCH
 from ottla.records.compression import OUTPUT_BYTES_MAX, Codec
 from ottla.records.errors import RecordError, invalid, too_large
 from ottla.records.frames import Frame, iter_frames
-from ottla.records.record import NO_TIMESTAMP, Record
+from ottla.records.record import NO_TIMESTAMP
 
 
 def up_convert(
@@ -26,26 +26,23 @@ def up_convert(
     limit: int = OUTPUT_BYTES_MAX,
 ) -> bytes:
     """One batch of magic 2 with the messages of a set, compressed as they were unless a `codec` is named."""
-    found = Codec.NONE
-    records: list[Record] = []
-    room = limit
-    for position, header in legacy.iter_messages(buffer):
-        if header.codec is not Codec.NONE:
-            found = header.codec
-        opened = legacy.records_of(buffer, position, limit=room)
-        room -= sum(len(record.key or b"") + len(record.value or b"") for record in opened)
-        if room < 0:
-            raise too_large(f"a message set holds more than {limit} bytes")
-        records += opened
-    if not records:
-        raise invalid("a message set without messages")
-    return builder.build(
-        [record.with_(offset=base_offset + index) for index, record in enumerate(records)],
-        codec=found if codec is None else codec,
+    if codec is None:
+        codec = next((h.codec for _, h in legacy.iter_messages(buffer) if h.codec), Codec.NONE)
+    converted = builder.BatchBuilder(
+        base_offset=base_offset,
+        codec=codec,
         timestamp_type=timestamp_type,
         log_append_time=log_append_time,
         leader_epoch=leader_epoch,
     )
+    for position, _ in legacy.iter_messages(buffer):
+        for record in legacy.records_of(buffer, position, limit=limit):
+            converted.append(record.timestamp, record.key, record.value)
+            if converted.size > limit:
+                raise too_large(f"a message set holds more than {limit} bytes")
+    if not converted.count:
+        raise invalid("a message set without messages")
+    return converted.build()
 
 
 def down_convert(
@@ -77,15 +74,17 @@ def _downgraded(buffer: Buffer, frame: Frame, magic: int, first_offset: int, lim
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 f"the batch at offset {header.base_offset} is compressed with zstd, which needs magic 2",
             )
-        records = list(batch.records_of(buffer, frame.position, limit=limit))
+        records = batch.records_of(buffer, frame.position, limit=limit)
+        append_time = header.max_timestamp
     else:
         header = legacy.check(buffer, frame.position)
         records = legacy.records_of(buffer, frame.position, limit=limit)
-    stamped = header.timestamp_type == LOG_APPEND_TIME
+        append_time = header.timestamp
     return legacy.build(
-        [record for record in records if record.offset >= first_offset],
+        (record for record in records if record.offset >= first_offset),
         magic,
         codec=header.codec,
         timestamp_type=header.timestamp_type,
-        log_append_time=records[0].timestamp if stamped and records else NO_TIMESTAMP,
+        log_append_time=append_time,
+        limit=limit,
     )

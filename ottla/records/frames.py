@@ -66,4 +66,4 @@ def records_of(buffer: Buffer, frame: Frame, *, limit: int = OUTPUT_BYTES_MAX) -
     """The records of a frame. Those of magic 2 do not have their CRC checked here; messages do."""
     if frame.magic == batch.MAGIC:
         return batch.records_of(buffer, frame.position, limit=limit)
-    return iter(legacy.records_of(buffer, frame.position, limit=limit))
+    return legacy.records_of(buffer, frame.position, limit=limit)

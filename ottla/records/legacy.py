@@ -19,7 +19,7 @@ from ottla.records import lz4
 from ottla.records.batch import CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT
 from ottla.records.checksum import crc32
 from ottla.records.compression import OUTPUT_BYTES_MAX, Codec, codec_of, compress, decompress
-from ottla.records.errors import RecordError, corrupt, invalid
+from ottla.records.errors import RecordError, corrupt, invalid, too_large
 from ottla.records.record import NO_TIMESTAMP, Record
 
 ENTRY_OVERHEAD = 12
@@ -31,7 +31,6 @@ _ENTRY = struct.Struct(">qiIbb")
 _CRC_AT, _MAGIC_AT, _ATTRIBUTES_AT, _TIMESTAMP_AT = 12, 16, 17, 18
 _KEY_AT = (18, 26)
 _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
-_OFFSET_MAX = (1 << 63) - 1
 
 
 class MessageHeader(NamedTuple):
@@ -99,15 +98,16 @@ def _is_cut_off(buffer: Buffer, position: int) -> bool:
     return rest < _ENTRY.size or _INT32.unpack_from(buffer, position + 8)[0] > rest - ENTRY_OVERHEAD
 
 
-def records_of(buffer: Buffer, position: int = 0, *, limit: int = OUTPUT_BYTES_MAX) -> list[Record]:
+def records_of(buffer: Buffer, position: int = 0, *, limit: int = OUTPUT_BYTES_MAX) -> Iterator[Record]:
     """The record of the entry at `position`, or the records of the set that it wraps. CRCs are checked."""
     header = check(buffer, position)
     key, value = _key_and_value(buffer, position, header)
     if header.codec is Codec.NONE:
-        return [Record(header.offset, header.timestamp, key, value)]
+        return iter((Record(header.offset, header.timestamp, key, value),))
     if value is None:
         raise invalid("a compressed message without a value")
-    return _inner_records(header, _decompress(header, value, limit))
+    inner = _decompress(header, value, limit)
+    return _inner_records(header, inner, _base_offset(header, inner))
 
 
 def _decompress(header: MessageHeader, value: bytes, limit: int) -> bytes:
@@ -116,26 +116,30 @@ def _decompress(header: MessageHeader, value: bytes, limit: int) -> bytes:
     return decompress(header.codec, value, limit)
 
 
-def _inner_records(wrapper: MessageHeader, inner: bytes) -> list[Record]:
-    records: list[Record] = []
-    position = 0
-    while position < len(inner):
+def _base_offset(wrapper: MessageHeader, inner: bytes) -> int:
+    """What to add to the offsets inside a wrapper, once all of its messages have been found sound."""
+    least = last = None
+    for position, _ in iter_messages(inner):
         header = check(inner, position)
         if header.magic != wrapper.magic or header.codec is not Codec.NONE:
             raise invalid("a compressed message holds a message of another magic, or another compressed one")
-        key, value = _key_and_value(inner, position, header)
-        stamped = wrapper.timestamp_type == LOG_APPEND_TIME
-        timestamp = wrapper.timestamp if stamped else header.timestamp
-        records.append(Record(header.offset, timestamp, key, value))
-        position += header.size
-    if not records:
+        least = header.offset if least is None else min(least, header.offset)
+        last = header.offset
+    if least is None or last is None:
         raise invalid("a compressed message holds nothing")
     if wrapper.magic == 0 or wrapper.offset == 0:
-        return records  # absolute offsets; or a librdkafka of old, which leaves the wrapper's at 0
-    base_offset = wrapper.offset - records[-1].offset
-    if not all(0 <= base_offset + record.offset <= _OFFSET_MAX for record in records):
+        return 0  # absolute offsets; or a librdkafka of old, which leaves the wrapper's at 0
+    if wrapper.offset - last + least < 0:
         raise invalid("the offsets inside a compressed message contradict its own")
-    return [record.with_(offset=base_offset + record.offset) for record in records]
+    return wrapper.offset - last
+
+
+def _inner_records(wrapper: MessageHeader, inner: bytes, base_offset: int) -> Iterator[Record]:
+    stamped = wrapper.timestamp_type == LOG_APPEND_TIME
+    for position, header in iter_messages(inner):
+        key, value = _key_and_value(inner, position, header)
+        timestamp = wrapper.timestamp if stamped else header.timestamp
+        yield Record(base_offset + header.offset, timestamp, key, value)
 
 
 def _key_and_value(buffer: Buffer, position: int, header: MessageHeader) -> tuple[bytes | None, bytes | None]:
@@ -167,28 +171,38 @@ def build(
     level: int | None = None,
     timestamp_type: int = CREATE_TIME,
     log_append_time: int = NO_TIMESTAMP,
+    limit: int | None = None,
 ) -> bytes:
-    """A set of `records` at their offsets, in one wrapper if there is a codec. Headers are lost."""
+    """A set of `records` at their offsets, in one wrapper if there is a codec. Headers are lost.
+
+    With a `limit`, a set that would be larger before compression is refused.
+    """
     if codec is Codec.ZSTD:
         raise RecordError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs magic 2")
-    records = list(records)
+    is_wrapped = codec is not Codec.NONE
     stamped = timestamp_type == LOG_APPEND_TIME and magic == 1
     attributes = TIMESTAMP_TYPE_BIT if stamped else 0
-    if codec is Codec.NONE or not records:
-        return b"".join(
-            _message(r.offset, log_append_time if stamped else r.timestamp, r.key, r.value, magic, attributes)
-            for r in records
-        )
-    base_offset = records[0].offset if magic else 0
-    inner = b"".join(
-        _message(r.offset - base_offset, r.timestamp, r.key, r.value, magic, attributes) for r in records
-    )
-    timestamp = log_append_time if stamped else max(r.timestamp for r in records)
-    value = _compress(codec, inner, level, magic)
-    return _message(records[-1].offset, timestamp, None, value, magic, attributes | codec)
+    base_offset: int | None = None if is_wrapped and magic else 0
+    last_offset = 0
+    latest: int | None = None
+    out = bytearray()
+    for record in records:
+        last_offset = record.offset
+        if base_offset is None:
+            base_offset = last_offset
+        timestamp = log_append_time if stamped and not is_wrapped else record.timestamp
+        latest = timestamp if latest is None else max(latest, timestamp)
+        out += _message(last_offset - base_offset, timestamp, record.key, record.value, magic, attributes)
+        if limit is not None and len(out) > limit:
+            raise too_large(f"a message set would be larger than {limit} bytes")
+    if not is_wrapped or latest is None:
+        return bytes(out)
+    value = _compress(codec, out, level, magic)
+    timestamp = log_append_time if stamped else latest
+    return _message(last_offset, timestamp, None, value, magic, attributes | codec)
 
 
-def _compress(codec: Codec, inner: bytes, level: int | None, magic: int) -> bytes:
+def _compress(codec: Codec, inner: Buffer, level: int | None, magic: int) -> bytes:
     if codec is Codec.LZ4:
         return lz4.compress(inner, 1 if level is None else level, broken_checksum=magic == 0)
     return compress(codec, inner, level)

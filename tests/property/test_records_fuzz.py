@@ -37,7 +37,7 @@ def read_everything(buffer):
         lambda: list(batch.rows_of(memoryview(buffer), limit=CAP)),
         lambda: batch.walk(buffer, limit=CAP),
         lambda: batch.walk(buffer, consecutive=True, limit=CAP),
-        lambda: [legacy.records_of(buffer, at, limit=CAP) for at, _ in legacy.iter_messages(buffer)],
+        lambda: [list(legacy.records_of(buffer, at, limit=CAP)) for at, _ in legacy.iter_messages(buffer)],
         lambda: list(legacy.iter_messages(buffer, partial=True)),
         lambda: [list(frames.records_of(buffer, f, limit=CAP)) for f in frames.iter_frames(buffer)],
         lambda: convert.up_convert(buffer, limit=CAP),

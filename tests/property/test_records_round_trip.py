@@ -10,7 +10,8 @@ from ottla.records.frames import iter_frames, records_of
 from ottla.records.record import Record
 from ottla.records.varint import encode_varint, read_varint, read_varlong, varint_size
 
-TIMES = st.integers(-1, 2**62)
+TIMES = st.integers(0, 2**43) | st.integers(-(2**63), 2**63 - 1)
+NOTHING = Record(0, -1, None, None)
 CONTENT = st.none() | st.binary(max_size=200) | st.builds(bytes, st.integers(0, 5000))
 HEADERS = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=20)), max_size=4).map(tuple)
 OLD_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
@@ -61,7 +62,7 @@ def test_batches_come_back(codec, records, horizon):
     assert list(batch.records_of(raw)) == records
     assert list(batch.rows_of(memoryview(raw))) == [tuple(record) for record in records]
     assert (header.base_offset, header.last_offset) == (records[0].offset, records[-1].offset)
-    assert header.max_timestamp == max(record.timestamp for record in records)
+    assert header.max_timestamp == max(record.timestamp for record in [*records, NOTHING])
 
 
 @settings(max_examples=40, deadline=None)

@@ -108,6 +108,19 @@ def test_the_cap_holds_in_both_directions(codec):
         assert refusal(down_convert, raw, 1, limit=150_000) is ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_timestamps_at_both_ends_of_64_bits_survive():
+    records = [Record(0, 2**63 - 1, None, b"last"), Record(1, -(2**63), None, b"first")]
+    up = up_convert(legacy.build(records, 1))
+    assert list(batch.records_of(up)) == records
+    assert read_all(down_convert(up, 1)) == records
+
+
+def test_a_batch_that_swells_on_the_way_down_is_capped():
+    raw = builder.build([Record(i, 0, None, None) for i in range(1000)], codec=Codec.GZIP)
+    assert len(read_all(down_convert(raw, 1, limit=40_000))) == 1000
+    assert refusal(down_convert, raw, 1, limit=20_000) is ErrorCode.MESSAGE_TOO_LARGE
+
+
 def test_a_set_without_messages_is_refused():
     assert refusal(up_convert, b"") is ErrorCode.INVALID_RECORD
 

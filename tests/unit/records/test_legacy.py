@@ -73,6 +73,13 @@ def test_a_wrapper_at_offset_0_says_nothing_about_the_offsets_inside():
     assert [r.offset for r in legacy.records_of(wrapper)] == [0, 1]
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_producers_that_number_nothing_are_read_all_the_same(magic):
+    inner = message(0, magic, 0, b"x") + message(0, magic, 0, b"y")
+    wrapper = message(0, magic, Codec.GZIP, compress(Codec.GZIP, inner))
+    assert [(r.offset, r.value) for r in legacy.records_of(wrapper)] == [(0, b"x"), (0, b"y")]
+
+
 def test_a_wrapper_stamped_by_the_broker_lends_its_time_to_all_it_holds():
     built = legacy.build(RECORDS, 1, codec=Codec.GZIP, timestamp_type=LOG_APPEND_TIME, log_append_time=5555)
     ((_, header),) = legacy.iter_messages(built)
@@ -165,6 +172,11 @@ def test_lengths_that_do_not_fill_the_message_are_lies(key_size, value_size):
     body = bytes([0, 0]) + struct.pack(">i", key_size) + b"" + struct.pack(">i", value_size) + b"zz"
     raw = struct.pack(">qiI", 0, len(body) + 4, crc32(body)) + body
     assert refusal(legacy.records_of, raw) is ErrorCode.INVALID_RECORD
+
+
+def test_a_set_that_would_pass_its_limit_is_not_built():
+    assert len(legacy.build(RECORDS, 1, limit=200)) < 200
+    assert refusal(legacy.build, RECORDS, 1, limit=50) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_the_cap_holds_inside_wrappers():
