@@ -1,10 +1,13 @@
-"""Optional compilation of the hot path: `OTTLA_COMPILE=1 pip install .` builds it with mypyc.
+"""Optional compilation of the hot path with mypyc; see docs/decisions/0003-optional-mypyc-build.md.
 
-Without the variable (the default) the package is pure Python; nothing but speed depends on it. To have both side by
-side, build the compiled one into a tree of its own and put that in front:
+Without OTTLA_COMPILE=1 (the default) the package is pure Python; nothing but speed depends on it.
+
+    OTTLA_COMPILE=1 pip install --no-build-isolation .     (needs the `compile` extra and a C compiler)
+
+To have both side by side, build the compiled one into a tree of its own and put that in front:
 
     OTTLA_COMPILE=1 python setup.py build --build-base build/compiled --build-lib build/compiled/lib
-    PYTHONPATH=build/compiled/lib pytest
+    PYTHONSAFEPATH=1 PYTHONPATH=build/compiled/lib pytest
 """
 
 import os
