@@ -28,6 +28,7 @@ PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 _VERSION = "0"
+_NUMBER_MAX = 2**63 - 1
 
 
 def render_lines(rows: Iterable[str]) -> bytes:
@@ -42,12 +43,17 @@ def parse_lines(data: bytes, path: str) -> list[str]:
         lines = data.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{path} is not text") from error
-    if len(lines) < 2 or lines[0].strip() != _VERSION or not (lines[1].isascii() and lines[1].isdigit()):
+    if len(lines) < 2 or lines[0].strip() != _VERSION or not is_number(lines[1]):
         raise ProtocolError(f"{path} does not start with version {_VERSION} and a count")
     rows = [line for line in lines[2:] if line.strip()]
     if len(rows) != int(lines[1]):
         raise ProtocolError(f"{path} says {lines[1]} entries and has {len(rows)}")
     return rows
+
+
+def is_number(text: str) -> bool:
+    """Are these the digits of an offset, an epoch or a count?"""
+    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _NUMBER_MAX
 
 
 def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -62,7 +68,7 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
     for row in parse_lines(files.read(path), path):
         fields = row.split(" ")
-        if len(fields) != 3 or not all(f.isascii() and f.isdigit() for f in fields[1:]):
+        if len(fields) != 3 or not all(map(is_number, fields[1:])):
             raise ProtocolError(f"{path}: not a topic, a partition and an offset: {row[:80]!r}")
         offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
     return offsets

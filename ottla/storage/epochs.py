@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.core.errors import ProtocolError
-from ottla.storage.checkpoints import parse_lines, render_lines
+from ottla.storage.checkpoints import is_number, parse_lines, render_lines
 from ottla.storage.files import Files, write_whole
 
 FILE_NAME = "leader-epoch-checkpoint"
@@ -70,8 +70,8 @@ class LeaderEpochs:
         return self.entries[at].epoch if at >= 0 else None
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd | None:
-        """Where `epoch` ends, or the largest smaller one if it never ruled here. None if it is newer than all."""
-        if not self.entries or epoch > self.entries[-1].epoch:
+        """Where `epoch` ends, or the largest smaller one if it never ruled here. None if it is newer than all, or no epoch."""
+        if not self.entries or not 0 <= epoch <= self.entries[-1].epoch:
             return None
         if epoch == self.entries[-1].epoch:
             return EpochEnd(epoch, log_end_offset)
@@ -108,7 +108,7 @@ def _parse(data: bytes, path: str) -> list[tuple[int, int]]:
     rows = []
     for line in parse_lines(data, path):
         fields = line.split()
-        if len(fields) != 2 or not all(f.isascii() and f.isdigit() for f in fields):
+        if len(fields) != 2 or not all(map(is_number, fields)):
             raise ProtocolError(f"{path}: not an epoch and an offset: {line[:80]!r}")
         rows.append((int(fields[0]), int(fields[1])))
     return rows
