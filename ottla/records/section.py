@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.records.errors import invalid
 from ottla.records.record import Header, Record
-from ottla.records.varint import encode_varint, read_raw, read_varint, read_varlong, wrapping_sum
+from ottla.records.varint import (
+    VARLONG_SIZE_MAX,
+    encode_varint,
+    read_raw,
+    read_varint,
+    read_varlong,
+    wrapping_sum,
+)
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # only ever an annotation: nothing to install
@@ -172,21 +179,27 @@ def walk(data: bytes, position: i64, end: i64, count: i64, last_delta: i64, cons
     index: i64 = 0
     try:
         while index < count:
-            size, position = read_varint(data, position)
-            record_end: i64 = position + size
-            if size < 0 or record_end > end:
+            number, position = read_raw(data, position)
+            record_end: i64 = position + (number >> 1)
+            if number & 1 or record_end > end:
                 raise invalid("a record's length does not fit its batch")
-            _, position = read_varlong(data, position + 1)
-            delta, position = read_varint(data, position)
+            position += 1
+            varlong_end: i64 = position + VARLONG_SIZE_MAX
+            while data[position] >= 0x80:  # of the timestamp only the size matters
+                position += 1
+                if position == varlong_end:
+                    raise invalid("a varlong is longer than ten bytes")
+            number, position = read_raw(data, position + 1)
+            delta: i64 = (number >> 1) ^ -(number & 1)
             if delta <= previous or delta > last_delta or (consecutive and delta != index):
                 raise invalid(f"offset delta {delta} follows {previous} in a batch that ends at {last_delta}")
             previous = delta
-            size, position = read_varint(data, position)
-            if size > 0:
-                position += size
-            size, position = read_varint(data, position)
-            if size > 0:
-                position += size
+            number, position = read_raw(data, position)
+            if not number & 1:
+                position += number >> 1
+            number, position = read_raw(data, position)
+            if not number & 1:
+                position += number >> 1
             if position >= record_end:
                 raise invalid("a record ends inside its fields")
             if data[position] == 0:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mypy_extensions import i64  # only ever an annotation: nothing to install
 
 
+VARINT_SIZE_MAX: Final = 5
+VARLONG_SIZE_MAX: Final = 10
+
+
 def read_raw(data: bytes, position: i64) -> tuple[i64, i64]:
     """The 32 bits at `position` before their zig-zag is undone, and the position behind them."""
     end: i64 = len(data)
@@ -24,7 +28,7 @@ def read_raw(data: bytes, position: i64) -> tuple[i64, i64]:
         raise invalid("a varint starts before its buffer")
     shift: i64 = 0
     raw: i64 = 0
-    while shift < 35:
+    while shift < 7 * VARINT_SIZE_MAX:
         if position >= end:
             raise invalid("the bytes end inside a varint")
         byte: i64 = data[position]
@@ -54,7 +58,7 @@ def read_varlong(data: bytes, position: i64) -> tuple[i64, i64]:
     sign: i64 = 0
     half: i64 = 0  # the raw value without its lowest bit, which is the sign
     shift: i64 = 0
-    while shift < 70:
+    while shift < 7 * VARLONG_SIZE_MAX:
         if position >= end:
             raise invalid("the bytes end inside a varlong")
         byte: i64 = data[position]
