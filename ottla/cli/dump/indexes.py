@@ -93,8 +93,8 @@ def _against_batch(log: File, base_offset: int, relative: int, place: int) -> st
     size = log.size()
     try:
         batch = next(walk(log, place, size, chunk_bytes=64), None)
-    except BrokenChain as broken:
-        return f"{where}, where {broken.reason}"
+    except BrokenChain:
+        return f"{where}, where no batch starts"
     if batch is None:
         return f"{where}, which ends at {size}"
     if batch.last_offset == offset or _is_older_kafkas(log, batch, base_offset, offset):
