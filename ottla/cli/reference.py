@@ -29,9 +29,10 @@ def _prose(text: str) -> str:
 
 
 def _options(command: click.Command, ctx: click.Context) -> str:
+    """The options as a table, without --help, which every command has."""
     rows = [
         record
-        for parameter in command.get_params(ctx)
+        for parameter in command.params
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)) is not None
     ]
     lines = [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in rows]
