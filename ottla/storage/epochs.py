@@ -70,7 +70,10 @@ class LeaderEpochs:
         return self.entries[at].epoch if at >= 0 else None
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd | None:
-        """Where `epoch` ends, or the largest smaller one if it never ruled here. None if it is newer than all, or no epoch."""
+        """Where `epoch` ends, or the largest smaller one if it never ruled here.
+
+        None if it is newer than all, or no epoch at all.
+        """
         if not self.entries or not 0 <= epoch <= self.entries[-1].epoch:
             return None
         if epoch == self.entries[-1].epoch:

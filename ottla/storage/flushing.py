@@ -5,8 +5,9 @@ synced, `FlushJob.run` syncs it (in a thread, if need be), `Log.end_flush` moves
 """
 
 import asyncio
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.storage.files import Files
 from ottla.storage.segment import Segment
 
@@ -19,6 +20,7 @@ class FlushJob(NamedTuple):
     directory: str | None
     end_offset: int
     truncations: int
+    directory_changes: int
 
     def run(self, files: Files) -> None:
         """Bytes first, then the names that lead to them."""
@@ -45,12 +47,13 @@ class Flushable(Protocol):
     """As much of a Log as a group commit needs."""
 
     recovery_point: int
+    end_offset: int
 
     def begin_flush(self) -> FlushJob: ...
 
     def end_flush(self, job: FlushJob) -> None: ...
 
-    def flush_failed(self, error: OSError) -> None: ...
+    def flush_failed(self, error: OSError) -> NoReturn: ...
 
 
 class GroupCommit:
@@ -62,8 +65,14 @@ class GroupCommit:
         self._running: asyncio.Task[None] | None = None
 
     async def reach(self, offset: int) -> None:
-        """Return when all records below `offset` are on the disk. Raises KafkaError when the disk refuses."""
+        """Return when all records below `offset` are on the disk.
+
+        Raises KafkaError when the disk refuses, and when the records were cut off meanwhile.
+        """
         while self._log.recovery_point < offset:
+            if offset > self._log.end_offset:
+                detail = f"records below {offset} were truncated before they were on the disk"
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
             if self._running is None:
                 self._running = asyncio.create_task(self._flush(), name="flush")
             # Shielded: a caller that gives up must not take the sync away from the others.

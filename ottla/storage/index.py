@@ -10,6 +10,7 @@ in memory, and one over a page, which is one read.
 
 import struct
 from bisect import bisect_right
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.core.errors import OttlaError
@@ -69,7 +70,9 @@ class SortedEntries:
         self.count += 1
         self.last = (key, value)
         if len(self._pending) >= PAGE_BYTES:
-            self.flush()
+            # If the disk is full it gathers on: the batch is in the log, and the next `flush` reports what remains.
+            with suppress(OSError):
+                self.flush()
 
     def floor(self, key: int) -> int:
         """The number of the last entry whose key is at most `key`; -1 if there is none."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
-from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.core.types import Buffer
 from ottla.records.batch import BatchHeader
 from ottla.storage import retention, snapshots, validation
@@ -24,11 +24,11 @@ from ottla.storage.files import File, Files, remove_all
 from ottla.storage.flushing import FlushJob
 from ottla.storage.producers import Producers, WrittenBatch
 from ottla.storage.recovery import Recovery, load
-from ottla.storage.replay import apply, marker_of, restore, snapshot_offsets, stamp_of
+from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, snapshot_offsets, stamp_of
 from ottla.storage.scan import BatchAt
-from ottla.storage.segment import AppendRefused, Segment, file_name
+from ottla.storage.segment import RELATIVE_OFFSET_MAX, AppendRefused, Segment, file_name
 from ottla.storage.segments import Segments
-from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.txn_index import AbortedTxn, TxnIndex
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,9 @@ class Log:
         self.high_watermark = max(self.log_start_offset, min(high_watermark, self.end_offset))
         self.failure: OSError | None = None
         self.before_truncation: Callable[[], None] = lambda: None
-        self._directory_changed = True  # names that a sync of the directory has yet to make last
+        self.producers.replicated(self.high_watermark)
+        # Changes of names in the directory, and how many of them a sync of it has made to last.
+        self._directory_changes, self._directory_synced = 1, 0
         self._truncations = 0
         self._unflushed_records = 0
         self._unflushed_since_ms: int | None = None
@@ -123,7 +125,7 @@ class Log:
         batches = validation.place(view, self.end_offset, leader_epoch, self.config, now_ms, client=client)
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no batch to append")
-        if batches[0].producer_id >= 0 and (repeated := self._check_producers(batches, view)) is not None:
+        if (repeated := self._check_producers(batches, view)) is not None:
             return Appended(repeated.first_offset, repeated.last_offset, is_duplicate=True)
         self._write(view, batches, now_ms)
         appended_at = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
@@ -144,7 +146,9 @@ class Log:
         """The batch that the first one repeats, if it does. Raises if one of them may not be written."""
         position = 0
         for batch in batches:
-            if batch.is_control:
+            if batch.producer_id < 0:
+                pass
+            elif batch.is_control:
                 if (marker := marker_of(batch, view[position : position + batch.size])) is not None:
                     self.producers.check_marker(marker)
             elif (repeated := self.producers.check(stamp_of(batch))) is not None:
@@ -210,7 +214,10 @@ class Log:
             batches[0], now_ms
         ):
             return active
-        return self.roll(batches[0].base_offset)
+        # A segment starts where the log ends, so that a hole between two is known for what it is; only a gap that its
+        # indexes could not express moves it.
+        is_far = batches[-1].last_offset - self.end_offset > RELATIVE_OFFSET_MAX
+        return self.roll(batches[0].base_offset if is_far else None)
 
     def _is_time_to_roll(self, batch: BatchHeader, now_ms: int) -> bool:
         first = self.segments.active.first_timestamp
@@ -220,15 +227,24 @@ class Log:
     def roll(self, base_offset: int | None = None) -> Segment:
         """Close the active segment and start a new one at the end of the log."""
         active = self.segments.active
-        if active.size == 0 and active.base_offset >= self.end_offset:
-            return active
         base_offset = self.end_offset if base_offset is None else base_offset
+        if active.size == 0 and active.base_offset >= base_offset:
+            return active
         active.seal()
         self._take_snapshot()
-        segment = Segment.create(self._files, self.directory, base_offset, self.config)
+        segment = self._create_segment(base_offset)
         self.segments.add(segment)
-        self._directory_changed = True
         return segment
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        """All its files or none: an empty log at this offset would tell the next start that the log ends here."""
+        self._directory_changes += 1
+        try:
+            return Segment.create(self._files, self.directory, base_offset, self.config)
+        except OSError:
+            with self._fatal_errors():
+                Segment(self._files, self.directory, base_offset, self.config).remove()
+            raise
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -276,14 +292,28 @@ class Log:
         """The aborted transactions that wrote anything in [start, end)."""
         found: list[AbortedTxn] = []
         for segment in self.segments.from_offset(start):
-            found += segment.txns.overlapping(start, end)
+            found += self._txns_of(segment).overlapping(start, end)
+            # Once everything below `end` was stable, no later marker speaks of it.
+            if any(aborted.last_stable_offset >= end for aborted in segment.txns.entries):
+                break
         return found
+
+    def _txns_of(self, segment: Segment) -> TxnIndex:
+        """The transaction index of a segment, built anew from the log if the file makes no sense."""
+        try:
+            segment.txns.load()
+        except ProtocolError as error:
+            logger.warning("%s; it is rebuilt from the log", error)
+            rebuild_txns(self._files, self.directory, self.segments, segment)
+        return segment.txns
 
     @property
     def last_stable_offset(self) -> int:
         """Below this, every transaction has ended and its end is replicated."""
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(self.high_watermark, unstable)
+        if unstable is None:
+            return self.high_watermark
+        return min(self.high_watermark, max(unstable, self.log_start_offset))
 
     def advance_high_watermark(self, offset: int) -> None:
         self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
@@ -300,6 +330,7 @@ class Log:
             if offset < self.end_offset:
                 self._lower_recovery_point(offset)
                 self._remove(self.segments.drop_from(offset))
+                self._txns_of(self.segments.active)
                 self.segments.active.truncate_to(offset)
                 self.segments.active.sync()
                 self.end_offset = self.segments.active.next_offset()
@@ -329,8 +360,11 @@ class Log:
             )
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            with self._fatal_errors():
+            try:
                 self.epochs.truncate_from_start(offset)
+            except OSError as error:
+                # A file that still knows older epochs does no harm, and is corrected at the next start.
+                logger.warning("%s keeps epochs from before offset %d: %s", self.directory, offset, error)
             self.producers.forget_below(offset)
 
     def delete_old(self, now_ms: int) -> int:
@@ -340,7 +374,7 @@ class Log:
             if self.high_watermark == self.end_offset and retention.is_active_expired(
                 self.segments, self.config, now_ms, self._modified_ms
             ):
-                self.roll()
+                self._roll_if_there_is_room()
             count = retention.expired(
                 self.segments,
                 self.config,
@@ -354,9 +388,16 @@ class Log:
                 self._remove_snapshot(segment.base_offset)
                 self._doomed.append((now_ms + self.config.file_delete_delay_ms, segment))
         if count:
-            self._directory_changed = True
+            self._directory_changes += 1
             self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
         return count
+
+    def _roll_if_there_is_room(self) -> None:
+        """A full disk must not keep older segments from being deleted."""
+        try:
+            self.roll()
+        except OSError as error:
+            logger.warning("%s keeps its newest segment: %s", self.directory, error)
 
     def remove_doomed(self, now_ms: int) -> None:
         """Remove the files of segments that were deleted long enough ago."""
@@ -373,9 +414,11 @@ class Log:
     def _after_truncation(self) -> None:
         self.recovery_point = min(self.recovery_point, self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
-        for offset in snapshot_offsets(self._files, self.directory):
-            if offset > self.end_offset:
-                self._remove_snapshot(offset)
+        stray = [o for o in snapshot_offsets(self._files, self.directory) if o > self.end_offset]
+        for offset in stray:
+            self._remove_snapshot(offset)
+        if stray:  # one that came back after a crash would speak for batches written since
+            self._files.sync_directory(self.directory)
         self.producers = restore(self._files, self.directory, self.segments, self.end_offset)
         self.producers.replicated(self.high_watermark)
 
@@ -411,16 +454,22 @@ class Log:
         self.end_flush(job)
 
     def begin_flush(self) -> FlushJob:
+        self._check_health()
         segments = tuple(self.segments.from_offset(self.recovery_point))
-        for segment in segments:
-            segment.flush_indexes()
+        try:
+            for segment in segments:
+                segment.flush_indexes()
+        except OSError as error:  # nothing was lost: the entries stay in memory until the disk takes them
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
         self._unflushed_records, self._unflushed_since_ms = 0, None
-        snapshots, self._unsynced_snapshots = tuple(self._unsynced_snapshots), []
-        directory = self.directory if self._directory_changed else None
-        self._directory_changed = False
-        return FlushJob(segments, snapshots, directory, self.end_offset, self._truncations)
+        changes = self._directory_changes
+        directory = self.directory if changes > self._directory_synced else None
+        snapshots = tuple(self._unsynced_snapshots)
+        return FlushJob(segments, snapshots, directory, self.end_offset, self._truncations, changes)
 
     def end_flush(self, job: FlushJob) -> None:
+        self._directory_synced = max(self._directory_synced, job.directory_changes)
+        self._unsynced_snapshots = [s for s in self._unsynced_snapshots if s not in job.snapshots]
         if job.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, job.end_offset)
 
@@ -430,20 +479,22 @@ class Log:
 
     def close(self) -> None:
         """Flush, and leave a snapshot at the end so that the next start replays nothing."""
-        if self.failure is None:
-            with self._fatal_errors():
-                self.segments.active.seal()
-                self._take_snapshot()
-            self.flush()
-        self._close_files()
+        try:
+            if self.failure is None:
+                with self._fatal_errors():
+                    self.segments.active.seal()
+                    self._take_snapshot()
+                self.flush()
+                with self._fatal_errors():
+                    for segment in self.segments:
+                        segment.close()
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files as they are: the log is about to be deleted."""
-        self._close_files()
-
-    def _close_files(self) -> None:
+        """Let go of the files as they are: the log is about to be deleted, or has failed."""
         for segment in [*self.segments, *(doomed for _, doomed in self._doomed)]:
-            segment.close()
+            segment.abandon()
 
     def _take_snapshot(self) -> None:
         path = self._snapshot_path(self.end_offset)
@@ -455,7 +506,7 @@ class Log:
         finally:
             file.close()
         self._unsynced_snapshots.append(path)
-        self._directory_changed = True
+        self._directory_changes += 1
 
     def _remove_snapshot(self, offset: int) -> None:
         remove_all(self._files, [self._snapshot_path(offset)])

@@ -13,6 +13,8 @@ from ottla.storage.producers import Marker, Producers, Stamp
 from ottla.storage.segment import Segment, offset_of
 from ottla.storage.txn_index import TxnIndex
 
+OFFSET_MAX = 2**63 - 1
+
 
 def stamp_of(header: BatchHeader) -> Stamp:
     return Stamp(
@@ -66,6 +68,13 @@ def restore(files: Files, directory: str, segments: Iterable[Segment], end_offse
     return producers
 
 
+def rebuild_txns(files: Files, directory: str, segments: Iterable[Segment], segment: Segment) -> None:
+    """Write the transaction index of a segment anew: from its markers, and from what was open before it."""
+    producers = restore(files, directory, segments, segment.base_offset)
+    segment.txns.clear()
+    _replay(segment, 0, OFFSET_MAX, producers, segment.txns)
+
+
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
     found = (offset_of(name, snapshots.SUFFIX) for name in files.names(directory))
     return sorted(offset for offset in found if offset is not None)
@@ -86,7 +95,9 @@ def _load_newest_snapshot(files: Files, directory: str, end_offset: int, produce
     return 0
 
 
-def _replay(segment: Segment, start: int, end_offset: int, producers: Producers) -> None:
+def _replay(
+    segment: Segment, start: int, end_offset: int, producers: Producers, txns: TxnIndex | None = None
+) -> None:
     first = segment.find(start) if start > segment.base_offset else next(segment.batches(), None)
     if first is None:
         return
@@ -96,4 +107,4 @@ def _replay(segment: Segment, start: int, end_offset: int, producers: Producers)
         if batch.magic == 2 and batch.producer_id >= 0:
             size = batch.size if batch.is_control else HEADER_SIZE
             data = segment.file.read_at(batch.position, size)
-            apply(producers, None, read_header(data), data)
+            apply(producers, txns, read_header(data), data)

@@ -50,8 +50,12 @@ class TxnIndex:
 
     @property
     def entries(self) -> list[AbortedTxn]:
+        return self.load()
+
+    def load(self) -> list[AbortedTxn]:
+        """Read the file, once. Raises ProtocolError if it makes no sense: then somebody must `clear` and rebuild it."""
         if self._entries is None:
-            self._entries = self._load()
+            self._entries = self._read()
         return self._entries
 
     def append(self, aborted: AbortedTxn) -> None:
@@ -98,7 +102,7 @@ class TxnIndex:
             self._files.rename(self.path, path)
         self.path = path
 
-    def _load(self) -> list[AbortedTxn]:
+    def _read(self) -> list[AbortedTxn]:
         if not self._files.exists(self.path):
             return []
         return parse(self._files.read(self.path), self.path)

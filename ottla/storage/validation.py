@@ -17,6 +17,7 @@ from ottla.records.batch import (
 )
 from ottla.records.errors import RecordError
 from ottla.storage.config import TopicConfig
+from ottla.storage.segment import RELATIVE_OFFSET_MAX
 
 
 def place(
@@ -47,7 +48,10 @@ def place(
 
 
 def accept(data: memoryview, end_offset: int) -> list[BatchHeader]:
-    """The whole batches of a leader's answer to a follower: they keep their offsets, which must only grow."""
+    """The whole batches of a leader's answer to a follower: they keep their offsets, which must only grow.
+
+    They go into one segment. What its indexes cannot number, because compaction left a wide gap, is fetched again.
+    """
     batches: list[BatchHeader] = []
     try:
         for position, header in iter_batches(data, partial=True):
@@ -57,6 +61,8 @@ def accept(data: memoryview, end_offset: int) -> list[BatchHeader]:
                     ErrorCode.CORRUPT_MESSAGE,
                     f"batch at offset {header.base_offset} where {end_offset} comes next",
                 )
+            if batches and header.last_offset - batches[0].base_offset > RELATIVE_OFFSET_MAX:
+                break
             batches.append(header)
             end_offset = header.next_offset
     except RecordError as error:
