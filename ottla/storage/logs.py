@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator
 
-from ottla.core.errors import ProtocolError
+from ottla.core.errors import KafkaError, ProtocolError
 from ottla.core.ids import PartitionDirectory, TopicPartition
 from ottla.storage import checkpoints
 from ottla.storage.config import TopicConfig
@@ -79,8 +79,8 @@ class LogDirectory:
 
     def delete(self, partition: TopicPartition) -> str:
         """Take a log out of the way, in one step; `remove_deleted` removes its files. Returns the new path."""
-        log = self.logs.pop(partition)
-        log.abandon()
+        if self.damaged.pop(partition, None) is None:
+            self.logs.pop(partition).abandon()
         path = f"{self.path}/{PartitionDirectory(partition, 'delete', uuid.uuid4().hex)}"
         self._files.rename(f"{self.path}/{partition}", path)
         self._files.sync_directory(self.path)
@@ -98,19 +98,25 @@ class LogDirectory:
 
     def checkpoint(self) -> None:
         """Write down recovery points, starts and high watermarks of all logs."""
-        self._write(checkpoints.RECOVERY_POINT, {p: log.recovery_point for p, log in self.logs.items()})
+        self._checkpoint_recovery_points()
         starts = {p: log.log_start_offset for p, log in self.logs.items()}
         # A start that the names of the files tell anyway need not be written.
         moved = {p: start for p, start in starts.items() if start > self.logs[p].segments[0].base_offset}
-        self._write(checkpoints.LOG_START, moved)
-        self._write(checkpoints.HIGH_WATERMARK, {p: log.high_watermark for p, log in self.logs.items()})
+        self._write(checkpoints.LOG_START, self._of_damaged(self._log_starts) | moved)
+        marks = {p: log.high_watermark for p, log in self.logs.items()}
+        self._write(checkpoints.HIGH_WATERMARK, self._of_damaged(self._high_watermarks) | marks)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush everything and say so. If a log has failed there is no clean shutdown to speak of."""
-        for log in self.logs.values():
-            log.close()
+        is_clean = not self.damaged and all(log.failure is None for log in self.logs.values())
+        for partition, log in self.logs.items():
+            try:
+                log.close()
+            except KafkaError as error:
+                logger.error("%s was not closed cleanly: %s", partition, error)
+                is_clean = False
         self.checkpoint()
-        if all(log.failure is None for log in self.logs.values()) and not self.damaged:
+        if is_clean:
             checkpoints.write_clean_shutdown(self._files, self.path, broker_epoch)
 
     def _partitions(self) -> Iterator[TopicPartition]:
@@ -139,7 +145,12 @@ class LogDirectory:
         return log
 
     def _checkpoint_recovery_points(self) -> None:
-        self._write(checkpoints.RECOVERY_POINT, {p: log.recovery_point for p, log in self.logs.items()})
+        points = {p: log.recovery_point for p, log in self.logs.items()}
+        self._write(checkpoints.RECOVERY_POINT, self._of_damaged(self._recovery_points) | points)
+
+    def _of_damaged(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """What was known of logs set aside stays known: without it the next start would cut what this one kept."""
+        return {p: offset for p, offset in offsets.items() if p in self.damaged}
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """A checkpoint that cannot be read is as good as none: everything is checked from the start."""

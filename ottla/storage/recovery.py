@@ -83,8 +83,23 @@ def load(
     clean: bool,
 ) -> Recovery:
     """The parts of the log in `directory`; a new one if it is empty."""
+    try:
+        return _load(files, directory, config, recovery_point, log_start_offset, clean=clean)
+    except BrokenChain as broken:  # in a segment that was not to be checked: it was once whole
+        raise CorruptLog(f"{broken}; it lies below the recovery point, nothing was cut") from broken
+
+
+def _load(
+    files: Files,
+    directory: str,
+    config: TopicConfig,
+    recovery_point: int,
+    log_start_offset: int,
+    *,
+    clean: bool,
+) -> Recovery:
+    finish_swaps(files, directory)  # first: indexes that already have their name still wait for their log
     _tidy(files, directory)
-    finish_swaps(files, directory)
     segments = _open_segments(files, directory, config, log_start_offset)
     loaded = Recovery(segments, LeaderEpochs(files, directory), recovery_point=recovery_point)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -93,9 +108,14 @@ def load(
     loaded.end_offset = suspects[0].base_offset if suspects else segments.active.next_offset()
     loaded.producers = restore(files, directory, segments, loaded.end_offset)
     for segment in suspects:
-        if not _Check(loaded, segment).run():
-            _drop_behind(files, directory, loaded, segment)
+        if _follows_a_hole(loaded, segment, config):
+            _drop_from(files, directory, loaded, segment.base_offset)
             break
+        if not _Check(loaded, segment).run():
+            _drop_from(files, directory, loaded, segment.base_offset + 1)
+            break
+    if loaded.end_offset < loaded.log_start_offset:
+        _start_over(files, directory, config, loaded)
     if loaded.rebuilds_epochs:
         _rebuild_epochs(loaded)
     loaded.epochs.truncate_from_end(loaded.end_offset)
@@ -242,13 +262,36 @@ class _Check:
         self.loaded.damage.append(damage)
 
 
-def _drop_behind(files: Files, directory: str, loaded: Recovery, segment: Segment) -> None:
-    """Nothing may follow a segment that was cut."""
-    for dropped in reversed(loaded.segments.drop_from(segment.base_offset + 1)):
-        logger.warning("%s follows a segment that was cut; it is removed", dropped.path)
+def _follows_a_hole(loaded: Recovery, segment: Segment, config: TopicConfig) -> bool:
+    """Did the segment before this one lose its end, at a batch's border, while this one kept its beginning?
+
+    A new segment starts where the log ends. Only compaction leaves room between two of them.
+    """
+    is_hole = loaded.end_offset < segment.base_offset and "compact" not in config.cleanup_policy
+    return is_hole and loaded.end_offset >= loaded.recovery_point
+
+
+def _drop_from(files: Files, directory: str, loaded: Recovery, offset: int) -> None:
+    """Nothing may follow the place where a log was cut."""
+    for dropped in reversed(loaded.segments.drop_from(offset)):
+        logger.warning("%s follows the place where the log was cut; it is removed", dropped.path)
         loaded.cut_bytes += dropped.size
         dropped.remove()
     files.sync_directory(directory)
+
+
+def _start_over(files: Files, directory: str, config: TopicConfig, loaded: Recovery) -> None:
+    """The log lost its end back to before its start: none of it may be read, and offsets must not be given twice."""
+    logger.warning("%s ends at %d, before its start", directory, loaded.end_offset)
+    fresh = Segment.create(files, directory, loaded.log_start_offset, config)
+    for dropped in reversed(loaded.segments.replace_all(fresh)):
+        loaded.cut_bytes += dropped.size
+        dropped.remove()
+    stale = (f"{directory}/{file_name(o, SNAPSHOT_SUFFIX)}" for o in snapshot_offsets(files, directory))
+    remove_all(files, stale)
+    files.sync_directory(directory)
+    loaded.producers = Producers()
+    loaded.end_offset = loaded.log_start_offset
 
 
 def _rebuild_epochs(loaded: Recovery) -> None:
@@ -263,5 +306,7 @@ def _rebuild_epochs(loaded: Recovery) -> None:
 
 def _remove_stray_snapshots(files: Files, directory: str, loaded: Recovery) -> None:
     """A snapshot from beyond the end speaks of batches that are gone."""
-    beyond = (offset for offset in snapshot_offsets(files, directory) if offset > loaded.end_offset)
+    beyond = [offset for offset in snapshot_offsets(files, directory) if offset > loaded.end_offset]
     remove_all(files, (f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}" for offset in beyond))
+    if beyond:  # one that came back after the next crash would speak for batches written since
+        files.sync_directory(directory)
