@@ -134,6 +134,10 @@ class SimDisk:
         """The next `operation` ("write", "sync", "rename", ...) fails with `code`; `after` lets some pass first."""
         self._faults.append((operation, after, code))
 
+    def repair(self) -> None:
+        """Faults that have not struck yet are taken back."""
+        self._faults.clear()
+
     def crash_after(self, operations: int) -> None:
         """The power goes at the operation that follows `operations` more: it raises PowerLoss."""
         self._crash_at = self.operations + operations
@@ -204,6 +208,10 @@ class SimDisk:
         return self._inode(path).modified_ms
 
     def make_directory(self, path: str) -> None:
+        """With those above it. Lasts at once, as does the renaming and removal of directories."""
+        parent = path.rpartition("/")[0]
+        if parent:
+            self.make_directory(parent)
         self._directories.setdefault(path, _Directory())
 
     def remove_directory(self, path: str) -> None:

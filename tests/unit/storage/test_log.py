@@ -226,7 +226,7 @@ def test_reading_at_the_end_is_empty_and_beyond_or_before_out_of_range(log, fill
 
 
 def test_a_limit_is_never_passed_and_everything_whole_below_it_can_be_read(log, filled):
-    starts = sorted({read_header(log.read(o, 1000).read()).base_offset for o in filled}) + [log.end_offset]
+    starts = [*sorted({read_header(log.read(o, 1000).read()).base_offset for o in filled}), log.end_offset]
     for limit in range(log.end_offset + 1):
         whole = max(s for s in starts if s <= limit)
         assert list(values_of(log, 0, limit)) == list(range(whole))

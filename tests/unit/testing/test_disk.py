@@ -216,3 +216,15 @@ def test_reads_stop_where_the_file_ends(disk):
     assert file.read_at(1, 10) == b"bc"
     assert (file.read_into(1, buffer), buffer) == (2, b"bc\0\0\0")
     assert file.size() == 3
+
+
+def test_faults_can_be_taken_back(disk):
+    file = disk.open("d/f", create=True)
+    disk.fail_next("write")
+    disk.repair()
+    file.write_at(0, b"x")
+
+
+def test_a_directory_comes_with_those_above_it(disk):
+    disk.make_directory("d/a/b")
+    assert (disk.names("d"), disk.names("d/a")) == (["a"], ["b"])
