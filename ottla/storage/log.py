@@ -86,6 +86,7 @@ class Log:
         self.producers.replicated(self.high_watermark)
         # Changes of names in the directory, and how many of them a sync of it has made to last.
         self._directory_changes, self._directory_synced = 1, 0
+        self._unsynced_from = min(loaded.rewritten_from, self.recovery_point)
         self._truncations = 0
         self._unflushed_records = 0
         self._unflushed_since_ms: int | None = None
@@ -324,31 +325,50 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Forget the batch that reaches `offset`, and all behind it: they were never committed. Lasts on return."""
         self._check_health()
-        if offset < self.segments[0].base_offset or offset < self.log_start_offset:
+        if offset < self.log_start_offset:
             return self.restart_at(offset)
+        border = self._border_before(offset)
+        if border < self.log_start_offset:
+            return self.restart_at(self.log_start_offset)
         with self._fatal_errors():
-            if offset < self.end_offset:
-                self._lower_recovery_point(offset)
-                self._remove(self.segments.drop_from(offset))
-                self._txns_of(self.segments.active)
-                self.segments.active.truncate_to(offset)
-                self.segments.active.sync()
-                self.end_offset = self.segments.active.next_offset()
-                self._after_truncation()
+            if border < self.end_offset:
+                self._cut_at(border)
             # Even if no batch goes: an epoch that began at the end and wrote nothing may be another leader's.
             self.epochs.truncate_from_end(offset)
         return None
+
+    def _border_before(self, offset: int) -> int:
+        """Where the batch that reaches `offset` starts."""
+        for segment in self.segments.from_offset(offset):
+            if (batch := segment.find(offset)) is not None:
+                return min(offset, batch.base_offset)
+        return offset
+
+    def _cut_at(self, offset: int) -> None:
+        self._lower_recovery_point(offset)
+        self._remove(self.segments.drop_from(offset))
+        self._txns_of(self.segments.active)
+        self.segments.active.truncate_to(offset)
+        self.segments.active.sync()
+        self.end_offset = self.segments.active.next_offset()
+        self._after_truncation()
 
     def restart_at(self, offset: int) -> None:
         """Forget everything; the next batch gets `offset`."""
         self._check_health()
         with self._fatal_errors():
-            self._lower_recovery_point(offset)
-            self._remove(list(self.segments))
-            self.segments.replace_all(Segment.create(self._files, self.directory, offset, self.config))
+            # A crash on the way may leave any part of what was there: none of it counts as safe any more.
+            self._lower_recovery_point(min(offset, self.segments[0].base_offset))
+            for segment in self.segments:
+                segment.close()
+            # The new segment comes first: without any, the next start would give out offsets that were given before.
+            old = self.segments.replace_all(Segment.create(self._files, self.directory, offset, self.config))
             self._files.sync_directory(self.directory)
+            self._remove([segment for segment in old if segment.base_offset != offset])
             self.log_start_offset = self.end_offset = self.high_watermark = offset
             self.epochs.truncate_from_end(0)
+            for stale in snapshot_offsets(self._files, self.directory):
+                self._remove_snapshot(stale)
             self._after_truncation()
 
     def advance_log_start(self, offset: int) -> None:
@@ -383,6 +403,10 @@ class Log:
                 self.log_start_offset,
                 self._modified_ms,
             )
+            if count:
+                self._files.sync_directory(
+                    self.directory
+                )  # the names of what stays, before those of what goes
             for segment in self.segments.drop_first(count):
                 segment.doom()
                 self._remove_snapshot(segment.base_offset)
@@ -455,7 +479,7 @@ class Log:
 
     def begin_flush(self) -> FlushJob:
         self._check_health()
-        segments = tuple(self.segments.from_offset(self.recovery_point))
+        segments = tuple(self.segments.from_offset(min(self.recovery_point, self._unsynced_from)))
         try:
             for segment in segments:
                 segment.flush_indexes()
@@ -472,6 +496,7 @@ class Log:
         self._unsynced_snapshots = [s for s in self._unsynced_snapshots if s not in job.snapshots]
         if job.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, job.end_offset)
+            self._unsynced_from = self.recovery_point
 
     def flush_failed(self, error: OSError) -> NoReturn:
         """Never tried again: the kernel may have dropped the very pages it could not write."""

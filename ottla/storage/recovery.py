@@ -67,6 +67,7 @@ class Recovery:
     log_start_offset: int = 0
     end_offset: int = 0
     recovery_point: int = 0
+    rewritten_from: int = 0  # from here on, indexes were written anew and are not on the disk yet
     rebuilds_epochs: bool = False
     checked_bytes: int = 0
     cut_bytes: int = 0
@@ -106,6 +107,7 @@ def _load(
     loaded.rebuilds_epochs = not _load_epochs(loaded.epochs)
     suspects = _suspects(segments, recovery_point, clean=clean)
     loaded.end_offset = suspects[0].base_offset if suspects else segments.active.next_offset()
+    loaded.rewritten_from = loaded.end_offset
     loaded.producers = restore(files, directory, segments, loaded.end_offset)
     for segment in suspects:
         if _follows_a_hole(loaded, segment, config):
@@ -156,7 +158,8 @@ def _load_epochs(epochs: LeaderEpochs) -> bool:
 def _suspects(segments: Segments, recovery_point: int, *, clean: bool) -> list[Segment]:
     """The segments that must be checked batch by batch."""
     if not clean:
-        return list(segments.from_offset(recovery_point))
+        # Where a segment starts at the recovery point, the one before may have kept bytes that were cut off it.
+        return list(segments.from_offset(recovery_point - 1))
     try:
         segments.active.next_offset()
     except (BrokenChain, OSError):
@@ -255,6 +258,7 @@ class _Check:
         logger.warning("%s: %s at byte %d; the log is cut there", self.segment.path, reason, position)
         self.loaded.cut_bytes += self.segment.size - position
         self.segment.cut(position)
+        self.segment.file.sync()  # else the next crash could bring the tail back, in front of newer batches
 
     def _report(self, position: int, reason: str) -> None:
         damage = Damage(self.segment.path, position, reason)
