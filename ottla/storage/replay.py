@@ -11,7 +11,7 @@ from ottla.storage import snapshots
 from ottla.storage.files import Files
 from ottla.storage.producers import Marker, Producers, Stamp
 from ottla.storage.segment import Segment, offset_of
-from ottla.storage.txn_index import TxnIndex
+from ottla.storage.txn_index import AbortedTxn, TxnIndex
 
 OFFSET_MAX = 2**63 - 1
 
@@ -45,7 +45,9 @@ def marker_of(header: BatchHeader, batch: Buffer) -> Marker | None:
     )
 
 
-def apply(producers: Producers, txns: TxnIndex | None, header: BatchHeader, batch: Buffer) -> None:
+def apply(
+    producers: Producers, txns: TxnIndex | list[AbortedTxn] | None, header: BatchHeader, batch: Buffer
+) -> None:
     """Record one batch. `txns` is None where the transaction index is known to be complete already."""
     if header.producer_id < 0:
         return
@@ -71,8 +73,9 @@ def restore(files: Files, directory: str, segments: Iterable[Segment], end_offse
 def rebuild_txns(files: Files, directory: str, segments: Iterable[Segment], segment: Segment) -> None:
     """Write the transaction index of a segment anew: from its markers, and from what was open before it."""
     producers = restore(files, directory, segments, segment.base_offset)
-    segment.txns.clear()
-    _replay(segment, 0, OFFSET_MAX, producers, segment.txns)
+    aborted: list[AbortedTxn] = []
+    _replay(segment, 0, OFFSET_MAX, producers, aborted)
+    segment.txns.replace(aborted)
 
 
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
@@ -96,7 +99,11 @@ def _load_newest_snapshot(files: Files, directory: str, end_offset: int, produce
 
 
 def _replay(
-    segment: Segment, start: int, end_offset: int, producers: Producers, txns: TxnIndex | None = None
+    segment: Segment,
+    start: int,
+    end_offset: int,
+    producers: Producers,
+    txns: list[AbortedTxn] | None = None,
 ) -> None:
     first = segment.find(start) if start > segment.base_offset else next(segment.batches(), None)
     if first is None:

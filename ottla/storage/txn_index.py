@@ -8,7 +8,7 @@ import struct
 from typing import NamedTuple
 
 from ottla.core.errors import ProtocolError
-from ottla.storage.files import File, Files
+from ottla.storage.files import File, Files, write_whole
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
@@ -85,6 +85,12 @@ class TxnIndex:
         if self._files.exists(self.path):
             self._files.remove(self.path)
         self._entries = []
+
+    def replace(self, entries: list[AbortedTxn]) -> None:
+        """Other entries, whatever the file says; it holds the old or the new ones even after a crash."""
+        self.close()
+        write_whole(self._files, self.path, b"".join(ENTRY.pack(VERSION, *aborted) for aborted in entries))
+        self._entries = list(entries)
 
     def sync(self) -> None:
         if (file := self._file) is not None:  # read once: the owner may close it meanwhile

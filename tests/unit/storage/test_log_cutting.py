@@ -100,6 +100,28 @@ def test_a_log_can_begin_anew_anywhere(disk, offset):
     assert len(reopened.producers) == 0
 
 
+def test_a_crash_while_a_log_begins_anew_is_not_taken_for_damage():
+    for operations in range(80):
+        disk = SimDisk()
+        log = filled(disk)
+        log.flush()
+        checkpoint = [log.recovery_point]
+        log.before_truncation = lambda log=log, checkpoint=checkpoint: checkpoint.append(log.recovery_point)
+        disk.crash_after(operations)
+        try:
+            log.restart_at(50)
+            finished = True
+        except PowerLoss:
+            finished = False
+        disk.crash(random.Random(operations))
+        reopened = open_log(disk, recovery_point=checkpoint[-1])
+        assert reopened.recovery.damage == []
+        if finished:
+            assert (reopened.log_start_offset, reopened.end_offset) == (50, 50)
+            break
+    assert finished
+
+
 def test_the_checkpoint_is_lowered_before_anything_is_cut(disk):
     log = filled(disk)
     log.flush()
@@ -110,7 +132,7 @@ def test_the_checkpoint_is_lowered_before_anything_is_cut(disk):
     log.truncate_to(25)
     assert [(point <= 25, at) for point, at in seen] == [(True, size)]
     log.restart_at(3)
-    assert seen[-1][0] == 3
+    assert seen[-1][0] == 0
 
 
 def test_a_crash_anywhere_in_a_truncation_leaves_a_beginning_of_the_log():

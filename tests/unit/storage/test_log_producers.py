@@ -200,3 +200,21 @@ def test_a_snapshot_that_a_truncation_removed_does_not_come_back_to_speak_for_ot
         reopened = open_log(disk, recovery_point=4)
         assert reopened.producers.get(7).last_sequence == 0
         assert reopened.producers.get(9).last_sequence == 2
+
+
+def test_indexes_that_recovery_wrote_anew_are_synced_with_the_next_flush_even_if_the_log_has_rolled_since():
+    """The recovery point lies behind them already; without this a crash would take the aborts below it."""
+    for seed in range(20):
+        disk = SimDisk()
+        log = open_log(disk)
+        put(log, b"a", producer=(7, 0, 0), is_transactional=True)
+        end_txn(log, 7, commit=False)
+        log.flush()
+        crash(disk, seed)
+        log = open_log(disk, recovery_point=2)
+        log.roll()
+        put(log, b"b")
+        log.close()
+        crash(disk, seed)
+        reopened = open_log(disk, recovery_point=3, clean=True)
+        assert [(t.first_offset, t.last_offset) for t in reopened.aborted_txns(0, 9)] == [(0, 1)]

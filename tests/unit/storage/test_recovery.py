@@ -71,7 +71,7 @@ def test_only_segments_from_the_recovery_point_on_are_checked(disk):
     crash(disk)
     for point, checked in [
         (0, log.segments.size),
-        (last_base, log.segments.active.size),
+        (last_base + 1, log.segments.active.size),
         (40, log.segments.active.size),
     ]:
         assert open_log(disk, recovery_point=point).recovery.checked_bytes == checked

@@ -1,5 +1,7 @@
 """How batches in the log become what the log knows of its producers."""
 
+from contextlib import suppress
+
 import pytest
 
 from ottla.records.batch import read_header
@@ -10,8 +12,9 @@ from ottla.storage.files import write_whole
 from ottla.storage.log import Log
 from ottla.storage.producers import Marker, Producers, Stamp
 from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, snapshot_offsets, stamp_of
-from ottla.testing.disk import SimDisk
-from tests.unit.storage.helpers import HERE, NOW, batch, end_txn, marker, open_log, put
+from ottla.storage.txn_index import parse
+from ottla.testing.disk import PowerLoss, SimDisk
+from tests.unit.storage.helpers import HERE, NOW, batch, crash, end_txn, marker, open_log, put
 
 
 def test_a_stamp_says_what_the_header_says():
@@ -126,6 +129,21 @@ def test_a_transaction_index_that_makes_no_sense_is_rebuilt_when_a_reader_asks(d
     path = log.segments[1].txns.path
     write_whole(disk, path, content)
     assert open_log(disk, recovery_point=6, clean=True).aborted_txns(0, 6) == expected
+
+
+def test_an_interrupted_rebuild_of_a_transaction_index_never_passes_for_a_log_without_aborts(disk, log):
+    expected = log.segments[1].txns.entries
+    log.close()
+    path = log.segments[1].txns.path
+    for operations in range(8):
+        write_whole(disk, path, b"odd")
+        disk.crash_after(operations)
+        reopened = log.segments[1]
+        reopened.txns._entries = None
+        with suppress(PowerLoss):
+            rebuild_txns(disk, HERE, log.segments, reopened)
+        crash(disk, operations)
+        assert disk.read(path) == b"odd" or parse(disk.read(path), path) == expected
 
 
 def test_a_log_whose_transaction_index_makes_no_sense_can_be_truncated(disk, log):
