@@ -1,0 +1,163 @@
+"""The pass over a segment that decides what of it is whole.
+
+Every batch is judged by its checksum, by its neighbours' offsets and by the epoch checkpoint. Indexes and the state of
+producers are built anew on the way. A batch is held back until the next one was seen: only that one can tell whether
+an offset that jumped ahead is a gap or a lie.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.core.errors import OttlaError
+from ottla.records.batch import read_header
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.producers import Producers
+from ottla.storage.replay import apply
+from ottla.storage.scan import BatchAt, BrokenChain, find_intact, is_intact, walk_whole
+from ottla.storage.segment import RELATIVE_OFFSET_MAX, Segment
+from ottla.storage.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+
+class CorruptLog(OttlaError):
+    """Bytes that were safely on the disk are damaged, and what follows them cannot be read without a repair."""
+
+
+class Damage(NamedTuple):
+    """A place that is not what was once written there, or a tail that is missing."""
+
+    path: str
+    position: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason} at byte {self.position}"
+
+
+@dataclass(slots=True)
+class Recovery:
+    """A log's parts as they were loaded, and what had to be done to them."""
+
+    segments: Segments
+    epochs: LeaderEpochs
+    producers: Producers = field(default_factory=Producers)
+    log_start_offset: int = 0
+    end_offset: int = 0
+    recovery_point: int = 0
+    rewritten_from: int = 0  # from here on, indexes were written anew and are not on the disk yet
+    rebuilds_epochs: bool = False
+    checked_bytes: int = 0
+    cut_bytes: int = 0
+    damage: list[Damage] = field(default_factory=list)
+
+
+class Check:
+    """One pass over one segment: judges every batch, rebuilds its indexes and what the log knows of producers."""
+
+    def __init__(self, loaded: Recovery, segment: Segment) -> None:
+        self.loaded = loaded
+        self.segment = segment
+        self.limit = loaded.segments.end_of(segment, segment.base_offset + RELATIVE_OFFSET_MAX + 1)
+        self.broken: BrokenChain | None = None
+
+    def run(self) -> bool:
+        """False if the segment was cut, so that nothing may follow it."""
+        segment, loaded = self.segment, self.loaded
+        segment.start_over()
+        loaded.end_offset = max(loaded.end_offset, segment.base_offset)
+        loaded.checked_bytes += segment.size
+        batches = walk_whole(segment.file, 0, segment.size)
+        held = self._next(batches)
+        while held is not None:
+            following = self._next(batches)
+            if (fault := self._fault(*held, following[0] if following else None)) is None:
+                self._take(*held)
+            elif self._is_tail(held[0].position):
+                self._cut(held[0].position, fault)
+                return False
+            else:
+                self._report(held[0].position, fault)
+                self._step_over(held[0], following[0] if following else None)
+            held = following
+        return self._end()
+
+    def _next(self, batches: Iterator[tuple[BatchAt, memoryview]]) -> tuple[BatchAt, memoryview] | None:
+        try:
+            return next(batches, None)
+        except BrokenChain as broken:
+            self.broken = broken
+            return None
+
+    def _fault(self, batch: BatchAt, data: memoryview, following: BatchAt | None) -> str | None:
+        """What is wrong with a batch, judged by itself, its neighbours and the epoch checkpoint."""
+        if not is_intact(batch, data):
+            return "a batch fails its checksum"
+        if not self._is_in_order(batch, following):
+            return f"offset {batch.base_offset} stands where {self.loaded.end_offset} was expected"
+        if batch.leader_epoch >= 0 and self.loaded.epochs.entries and not self.loaded.rebuilds_epochs:
+            expected = self.loaded.epochs.epoch_at(batch.base_offset)
+            if expected is not None and expected != batch.leader_epoch:
+                return f"leader epoch {batch.leader_epoch} stands where {expected} was expected"
+        return None if batch.leader_epoch >= -1 else f"leader epoch {batch.leader_epoch} cannot be"
+
+    def _is_in_order(self, batch: BatchAt, following: BatchAt | None) -> bool:
+        """Offsets grow. A batch behind a gap is believed unless the next one starts before its end."""
+        expected = self.loaded.end_offset
+        if batch.base_offset < expected or batch.last_offset >= self.limit:
+            return False
+        gap = batch.base_offset > expected
+        return not (gap and following is not None and following.base_offset < batch.next_offset)
+
+    def _take(self, batch: BatchAt, data: memoryview) -> None:
+        self.segment.note(batch.last_offset, batch.position, batch.size, batch.max_timestamp)
+        self.loaded.end_offset = batch.next_offset
+        if self.loaded.rebuilds_epochs:
+            self.loaded.epochs.append(batch.leader_epoch, batch.base_offset)
+        if batch.magic == 2 and batch.producer_id >= 0:
+            apply(self.loaded.producers, self.segment.txns, read_header(data), data)
+
+    def _is_safe_on_disk(self) -> bool:
+        return self.loaded.end_offset < self.loaded.recovery_point
+
+    def _step_over(self, batch: BatchAt, following: BatchAt | None) -> None:
+        """A damaged batch stays where it is; its offsets count if its neighbours agree with them."""
+        if self._is_in_order(batch, following) and (
+            following is None or following.base_offset > batch.last_offset
+        ):
+            self.loaded.end_offset = batch.next_offset
+
+    def _end(self) -> bool:
+        if self.broken is None:
+            return True
+        if not self._is_tail(self.broken.position):
+            raise CorruptLog(f"{self.broken}; whole batches follow, nothing was cut")
+        self._cut(self.broken.position, self.broken.reason)
+        return False
+
+    def _is_tail(self, position: int) -> bool:
+        """May the log end here? Above the recovery point it may end anywhere: all behind was still being written.
+
+        Below it only if nothing whole follows, as when the last file was cut short or its end filled with zeros.
+        """
+        if not self._is_safe_on_disk():
+            return True
+        if self.segment is not self.loaded.segments.active:
+            return False
+        segment = self.segment
+        return find_intact(segment.file, position + 1, segment.size, self.loaded.end_offset) is None
+
+    def _cut(self, position: int, reason: str) -> None:
+        if self._is_safe_on_disk():
+            self._report(position, f"the log ends here, {reason}")
+        logger.warning("%s is cut at byte %d: %s", self.segment.path, position, reason)
+        self.loaded.cut_bytes += self.segment.size - position
+        self.segment.cut(position)
+        self.segment.file.sync()  # else the next crash could bring the tail back, in front of newer batches
+
+    def _report(self, position: int, reason: str) -> None:
+        damage = Damage(self.segment.path, position, reason)
+        logger.error("%s, below the recovery point", damage)
+        self.loaded.damage.append(damage)
