@@ -74,11 +74,13 @@ class Segment:
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: int, config: TopicConfig) -> "Segment":
+        """An empty segment, whatever lay under its names before."""
         segment = cls(files, directory, base_offset, config)
         segment._file = files.open(segment.path, create=True)
         segment._file.truncate(0)
         segment.offsets.entries.create()
         segment.times.entries.create()
+        segment.txns.clear()
         segment._indexed = True
         return segment
 

@@ -306,3 +306,14 @@ def test_a_full_disk_does_not_keep_retention_from_deleting(disk):
     assert disk.used < disk.capacity
     put(log, b"goes on", epoch=9)
     assert batch(b"goes on")[61:] in log.read(40, 1000).read()
+
+
+def test_a_log_that_begins_anew_at_the_same_offset_has_no_aborts_of_the_old_one(disk):
+    log = open_log(disk)
+    put(log, b"x", producer=(7, 0, 0), is_transactional=True)
+    end_txn(log, 7, commit=False)
+    log.restart_at(0)
+    put(log, b"a", b"b", b"c")
+    assert log.aborted_txns(0, 3) == []
+    log.close()
+    assert open_log(disk, clean=True).aborted_txns(0, 3) == []
