@@ -84,7 +84,7 @@ def test_the_log_is_cut_at_the_first_bad_batch_above_the_recovery_point_and_late
         reopened = open_log(disk, recovery_point=10)
     assert (reopened.end_offset, values_of(reopened)) == (15, expected(15))
     assert reopened.recovery.damage == []
-    assert "the log is cut there" in caplog.text
+    assert "cut" in caplog.text
     assert max(int(n[:20]) for n in disk.names(HERE) if n.endswith(".log")) <= 15
     assert reopened.epochs.entries[-1] == (3, 12)
     put(reopened, b"15", epoch=9)
@@ -100,7 +100,7 @@ def test_damage_below_the_recovery_point_is_reported_and_nothing_is_cut(disk, ca
     [damage] = reopened.recovery.damage
     assert damage.position == log.segments[0].find(5).position
     assert "fails its checksum" in str(damage)
-    assert "is kept as it is" in caplog.text
+    assert "below the recovery point" in caplog.text
 
 
 def test_a_log_whose_batches_cannot_be_told_apart_below_the_recovery_point_refuses_to_open(disk):
