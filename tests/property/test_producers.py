@@ -1,14 +1,24 @@
-"""The producers of a log against a model that remembers every batch ever written."""
+"""The producers of a log against a model that remembers every batch ever written, and against the log itself."""
+
+import random
+from contextlib import suppress
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.records.batch import read_header
 from ottla.storage import snapshots
+from ottla.storage.logs import LogDirectory
 from ottla.storage.producers import Marker, Producers, Stamp
+from ottla.storage.replay import apply
 from ottla.storage.txn_index import AbortedTxn
+from ottla.testing.disk import PowerLoss, SimDisk
+from tests.unit.storage.helpers import NOW, batch, config, marker
 
+PARTITION = TopicPartition("orders", 0)
 SEQUENCES = 2**31
 PIDS = st.integers(1, 3)
 
@@ -183,3 +193,114 @@ class ProducersAgainstModel(RuleBasedStateMachine):
 
 TestProducersAgainstModel = ProducersAgainstModel.TestCase
 TestProducersAgainstModel.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+
+
+class LogSpeaksForItsBatches(RuleBasedStateMachine):
+    """Whatever happened to a log, what it knows of producers and aborts is what the batches in it say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = SimDisk()
+        self.directory = self.open()
+        self.log = self.directory.create(PARTITION)
+        self.now = NOW
+
+    def open(self) -> LogDirectory:
+        settings = config(segment_bytes=320, retention_ms=1000, file_delete_delay_ms=0)
+        return LogDirectory.open(self.disk, "d", lambda topic: settings)
+
+    def reopen(self) -> None:
+        self.directory = self.open()
+        assert self.directory.damaged == {}
+        self.log = self.directory.logs[PARTITION]
+        assert self.log.recovery.damage == []
+
+    def append(self, data: bytes, *, client: bool) -> None:
+        self.now += 10
+        assert not self.log.append(data, 0, self.now, client=client).is_duplicate
+
+    @rule(count=st.integers(1, 3))
+    def write(self, count: int) -> None:
+        self.append(batch(*[b"plain"] * count, at_ms=self.now), client=True)
+
+    @rule(pid=PIDS, count=st.integers(1, 3), transactional=st.booleans())
+    def write_as(self, pid: int, count: int, transactional: bool) -> None:
+        known = self.log.producers.get(pid)
+        epoch, sequence = (known.epoch, known.last_sequence + 1) if known else (0, 0)
+        transactional = transactional or (known is not None and known.txn_first_offset >= 0)
+        data = batch(
+            *[b"x"] * count, producer=(pid, epoch, sequence), is_transactional=transactional, at_ms=self.now
+        )
+        self.append(data, client=True)
+
+    @rule(pid=PIDS, bump=st.booleans(), commit=st.booleans())
+    def end_txn(self, pid: int, bump: bool, commit: bool) -> None:
+        known = self.log.producers.get(pid)
+        self.append(marker(pid, (known.epoch if known else 0) + bump, commit=commit), client=False)
+
+    @rule()
+    def flush(self) -> None:
+        self.log.flush()
+        self.directory.checkpoint()
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll()
+
+    @rule(part=st.floats(0, 1))
+    def truncate(self, part: float) -> None:
+        start, end = self.log.log_start_offset, self.log.end_offset
+        self.log.truncate_to(start + int(part * (end - start)))
+
+    @rule(offset=st.integers(0, 12))
+    def begin_anew(self, offset: int) -> None:
+        self.log.restart_at(offset)
+
+    @rule(seed=st.integers(0, 9999), after=st.integers(0, 12))
+    def lose_power(self, seed: int, after: int) -> None:
+        """In the middle of whatever a flush, a truncation and a roll do."""
+        self.disk.crash_after(after)
+        with suppress(PowerLoss):
+            self.log.flush()
+            self.log.truncate_to(max(self.log.log_start_offset, self.log.end_offset - 2))
+            self.log.roll()
+        self.disk.crash(random.Random(seed))
+        self.reopen()
+
+    @rule(seed=st.none() | st.integers(0, 9999))
+    def restart(self, seed: int | None) -> None:
+        end_offset = self.log.end_offset
+        self.directory.close()
+        if seed is not None:
+            self.disk.crash(random.Random(seed))
+        self.reopen()
+        assert self.directory.was_clean
+        assert self.log.end_offset == end_offset
+
+    @rule(late=st.integers(0, 3000))
+    def retain(self, late: int) -> None:
+        self.log.advance_high_watermark(self.log.end_offset)
+        self.log.delete_old(self.now + late)
+        self.log.remove_doomed(self.now + late)
+
+    @invariant()
+    def it_knows_what_its_batches_say(self) -> None:
+        replayed, aborted = Producers(), []
+        for segment in self.log.segments:
+            for at in segment.batches():
+                data = segment.file.read_at(at.position, at.size)
+                apply(replayed, aborted, read_header(data), data)
+        if self.log.segments[0].base_offset == 0:  # else the log remembers more than its batches can tell
+            assert what_is_known(self.log.producers) == what_is_known(replayed)
+            assert self.log.aborted_txns(0, 2**62) == aborted
+
+
+def what_is_known(producers: Producers) -> dict[int, tuple[int, int, int, int]]:
+    return {
+        p.producer_id: (p.epoch, p.last_sequence, p.txn_first_offset, p.coordinator_epoch)
+        for p in producers.all()
+    }
+
+
+TestLogSpeaksForItsBatches = LogSpeaksForItsBatches.TestCase
+TestLogSpeaksForItsBatches.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
