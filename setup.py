@@ -19,6 +19,18 @@ COMPILED_MODULES = [
     "ottla/records/varint.py",
     "ottla/records/section.py",
     "ottla/records/builder.py",
+    "ottla/records/batch.py",
+    "ottla/records/checksum.py",
+    "ottla/storage/files.py",
+    "ottla/storage/producers.py",
+    "ottla/storage/replay.py",
+    "ottla/storage/segments.py",
+    "ottla/storage/index.py",
+    "ottla/storage/scan.py",
+    "ottla/storage/segment.py",
+    "ottla/storage/validation.py",
+    "ottla/storage/check.py",
+    "ottla/storage/log.py",
 ]
 
 

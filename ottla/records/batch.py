@@ -38,6 +38,7 @@ CREATE_TIME, LOG_APPEND_TIME = 0, 1
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_LEADER_EPOCH = -1, -1, -1, -1
 
 _CHUNK = 256  # records decoded at a time: enough to amortise the call, little enough to stay small
+_OFFSET, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _OFFSET_MAX = (1 << 63) - 1
 _SEQUENCES = 1 << 31
 
@@ -120,19 +121,18 @@ def check(buffer: Buffer, position: int = 0) -> BatchHeader:
     Damage is CORRUPT_MESSAGE; a header that contradicts itself under a good CRC is INVALID_RECORD.
     """
     header = read_header(buffer, position)
-    end = position + LENGTH_OVERHEAD + header.length
-    if header.length < HEADER_SIZE - LENGTH_OVERHEAD or end > len(buffer):
-        raise corrupt(f"a batch of {header.length} bytes does not fit at byte {position} of {len(buffer)}")
-    if header.magic != MAGIC:
-        raise corrupt(f"magic {header.magic} where a batch of magic 2 was expected")
-    if crc32c(buffer, position + ATTRIBUTES_AT, end) != header.crc:
-        raise corrupt(f"the batch at offset {header.base_offset} fails its CRC")
-    if header.attributes & 7 > Codec.ZSTD:
-        codec_of(header.attributes)
-    if header.last_offset_delta < 0 or not 0 <= header.count <= header.last_offset_delta + 1:
-        raise invalid(
-            f"{header.count} records do not fit offsets 0 to {header.last_offset_delta} of their batch"
-        )
+    base_offset, length, _, magic, crc, attributes, last_offset_delta, _, _, _, _, _, count = header
+    end = position + LENGTH_OVERHEAD + length
+    if length < HEADER_SIZE - LENGTH_OVERHEAD or end > len(buffer):
+        raise corrupt(f"a batch of {length} bytes does not fit at byte {position} of {len(buffer)}")
+    if magic != MAGIC:
+        raise corrupt(f"magic {magic} where a batch of magic 2 was expected")
+    if crc32c(memoryview(buffer)[position + ATTRIBUTES_AT : end]) != crc:
+        raise corrupt(f"the batch at offset {base_offset} fails its CRC")
+    if attributes & 7 > Codec.ZSTD:
+        codec_of(attributes)  # says that there is no such codec
+    if last_offset_delta < 0 or not 0 <= count <= last_offset_delta + 1:
+        raise invalid(f"{count} records do not fit offsets 0 to {last_offset_delta} of their batch")
     return header
 
 
@@ -230,8 +230,8 @@ def assign_offsets(
     buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
 ) -> None:
     """Write where the batch stands in its log, in place. Both fields lie outside the CRC."""
-    struct.pack_into(">q", buffer, position, base_offset)
-    struct.pack_into(">i", buffer, position + LEADER_EPOCH_AT, leader_epoch)
+    _OFFSET.pack_into(buffer, position, base_offset)
+    _EPOCH.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
 
 
 def set_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

@@ -1,12 +1,11 @@
 """The pass over a segment that decides what of it is whole.
 
 Every batch is judged by its checksum, by its neighbours' offsets and by the epoch checkpoint. Indexes and the state of
-producers are built anew on the way. A batch is held back until the next one was seen: only that one can tell whether
-an offset that jumped ahead is a gap or a lie.
+producers are built anew on the way. A batch that stands behind a gap is judged by the one that follows it as well:
+only that one can tell whether an offset jumped ahead because of compaction or of a flipped bit.
 """
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from ottla.records.batch import read_header
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.producers import Producers
 from ottla.storage.replay import apply
-from ottla.storage.scan import BatchAt, BrokenChain, find_intact, is_intact, walk_whole
+from ottla.storage.scan import BatchAt, BrokenChain, Scanner, find_intact, is_intact
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from ottla.storage.segments import Segments
 
@@ -61,7 +60,6 @@ class Check:
         self.loaded = loaded
         self.segment = segment
         self.limit = loaded.segments.end_of(segment, segment.base_offset + RELATIVE_OFFSET_MAX + 1)
-        self.broken: BrokenChain | None = None
 
     def run(self) -> bool:
         """False if the segment was cut, so that nothing may follow it."""
@@ -69,27 +67,45 @@ class Check:
         segment.start_over()
         loaded.end_offset = max(loaded.end_offset, segment.base_offset)
         loaded.checked_bytes += segment.size
-        batches = walk_whole(segment.file, 0, segment.size)
-        held = self._next(batches)
-        while held is not None:
-            following = self._next(batches)
-            if (fault := self._fault(*held, following[0] if following else None)) is None:
-                self._take(*held)
-            elif self._is_tail(held[0].position):
-                self._cut(held[0].position, fault)
-                return False
-            else:
-                self._report(held[0].position, fault)
-                self._step_over(held[0], following[0] if following else None)
-            held = following
-        return self._end()
-
-    def _next(self, batches: Iterator[tuple[BatchAt, memoryview]]) -> tuple[BatchAt, memoryview] | None:
+        scanner = Scanner(segment.file, segment.size)
         try:
-            return next(batches, None)
+            while True:
+                self._skim(scanner)
+                if (found := scanner.next()) is None:
+                    return True
+                if not self._judge(*found, self._peek(scanner)):
+                    return False
         except BrokenChain as broken:
-            self.broken = broken
-            return None
+            return self._end_at(broken)
+
+    def _skim(self, scanner: Scanner) -> None:
+        """Most batches are like the one before; they are passed over as fast as their checksums can be computed."""
+        loaded = self.loaded
+        if loaded.rebuilds_epochs or not loaded.epochs.entries:
+            return
+        epoch, until = loaded.epochs.reign_at(loaded.end_offset)
+        limit = self.limit if until is None else min(self.limit, until)
+        loaded.end_offset = scanner.skim(loaded.end_offset, limit, epoch, self.segment.note)
+
+    @staticmethod
+    def _peek(scanner: Scanner) -> BatchAt | None:
+        try:
+            return scanner.peek()
+        except BrokenChain:
+            return None  # `next` will stumble over it too, when this batch has been judged
+
+    def _judge(self, batch: BatchAt, data: memoryview, following: BatchAt | None) -> bool:
+        """Take a batch that is whole, step over one that is damaged but safe. False if the log ends before it."""
+        fault = self._fault(batch, data, following)
+        if fault is None:
+            self._take(batch, data)
+        elif self._is_tail(batch.position):
+            self._cut(batch.position, fault)
+            return False
+        else:
+            self._report(batch.position, fault)
+            self._step_over(batch, following)
+        return True
 
     def _fault(self, batch: BatchAt, data: memoryview, following: BatchAt | None) -> str | None:
         """What is wrong with a batch, judged by itself, its neighbours and the epoch checkpoint."""
@@ -129,12 +145,10 @@ class Check:
         ):
             self.loaded.end_offset = batch.next_offset
 
-    def _end(self) -> bool:
-        if self.broken is None:
-            return True
-        if not self._is_tail(self.broken.position):
-            raise CorruptLog(f"{self.broken}; whole batches follow, nothing was cut")
-        self._cut(self.broken.position, self.broken.reason)
+    def _end_at(self, broken: BrokenChain) -> bool:
+        if not self._is_tail(broken.position):
+            raise CorruptLog(f"{broken}; whole batches follow, nothing was cut")
+        self._cut(broken.position, broken.reason)
         return False
 
     def _is_tail(self, position: int) -> bool:

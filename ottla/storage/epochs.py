@@ -69,6 +69,12 @@ class LeaderEpochs:
         at = bisect_right(self.entries, offset, key=_start) - 1
         return self.entries[at].epoch if at >= 0 else None
 
+    def reign_at(self, offset: int) -> tuple[int, int | None]:
+        """The epoch of batches at `offset` (-1 if it is not known), and the offset at which the next one begins."""
+        at = bisect_right(self.entries, offset, key=_start)
+        until = self.entries[at].start_offset if at < len(self.entries) else None
+        return self.entries[at - 1].epoch if at > 0 else -1, until
+
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd | None:
         """Where `epoch` ends, or the largest smaller one if it never ruled here.
 

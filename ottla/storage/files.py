@@ -9,6 +9,7 @@ again at its next use, so ten thousand segments need no more than `handles_max` 
 """
 
 import errno
+import mmap
 import os
 import threading
 from collections import deque
@@ -245,6 +246,12 @@ class OsFile:
         if self._fd < 0:
             self.open(create=False)
         return self._fd
+
+
+def aligned_buffer(size: int) -> memoryview:
+    """A buffer to read files into. Anonymous memory starts at a page: on some processors the kernel copies five times
+    as fast to there as to a bytearray, which starts 16 bytes behind one."""
+    return memoryview(mmap.mmap(-1, max(size, 1)))[:size]
 
 
 def write_whole(files: Files, path: str, data: bytes) -> None:

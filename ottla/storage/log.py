@@ -126,7 +126,8 @@ class Log:
         batches = validation.place(view, self.end_offset, leader_epoch, self.config, now_ms, client=client)
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no batch to append")
-        if (repeated := self._check_producers(batches, view)) is not None:
+        numbered = len(batches) > 1 or batches[0].producer_id >= 0
+        if numbered and (repeated := self._check_producers(batches, view)) is not None:
             return Appended(repeated.first_offset, repeated.last_offset, is_duplicate=True)
         self._write(view, batches, now_ms)
         appended_at = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
@@ -148,8 +149,9 @@ class Log:
         position = 0
         for batch in batches:
             if batch.producer_id < 0:
-                pass
-            elif batch.is_control:
+                position += batch.size
+                continue
+            if batch.is_control:
                 if (marker := marker_of(batch, view[position : position + batch.size])) is not None:
                     self.producers.check_marker(marker)
             elif (repeated := self.producers.check(stamp_of(batch))) is not None:
@@ -169,7 +171,8 @@ class Log:
         except OSError as error:
             raise self._failed(error) from error
         self.end_offset = last.base_offset + last.last_offset_delta + 1
-        self._account(segment, data, batches)
+        if len(batches) > 1 or last.producer_id >= 0:
+            self._account(segment, data, batches)
         self._unflushed_records += self.end_offset - batches[0].base_offset
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms

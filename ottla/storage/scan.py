@@ -6,14 +6,14 @@ bytes between are intact is the checksum's word: `is_intact`.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ottla.core.errors import OttlaError
 from ottla.core.types import Buffer
 from ottla.records.batch import ATTRIBUTES_AT, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC_AT
 from ottla.records.checksum import crc32, crc32c
-from ottla.storage.files import File
+from ottla.storage.files import File, aligned_buffer
 
 # Shared by all formats: offset, length of the rest, (leader epoch or checksum), magic.
 _PREFIX = struct.Struct(">qiib")
@@ -25,6 +25,10 @@ LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LENGTH_OVERHEAD}
 LOOK_UP_BYTES = 8192  # a little more than the space between two index entries
 SCAN_BYTES = 1 << 20
 SEARCH_BYTES = 4 << 20  # a few times the largest batch that a broker accepts by default
+
+
+Note = Callable[[int, int, int, int], None]
+"""Hears of a batch: its last offset, where it starts, its size, its largest timestamp."""
 
 
 class BrokenChain(OttlaError):
@@ -81,33 +85,89 @@ def walk(file: File, start: int, end: int, chunk_bytes: int = LOOK_UP_BYTES) -> 
         position += batch.size
 
 
-def walk_whole(file: File, start: int, end: int) -> Iterator[tuple[BatchAt, memoryview]]:
-    """The batches in [start, end) with their bytes. A view stays valid for two steps: two buffers take turns."""
-    buffers = [memoryview(bytearray(SCAN_BYTES)), memoryview(bytearray(SCAN_BYTES))]
-    position, view, view_start, view_end = start, buffers[0][:0], start, start
-    while position < end:
-        if position + HEADER_SIZE > view_end < end:
-            buffers.reverse()
-            view, view_start, view_end = _fill(file, position, end, buffers[0])
-        batch = parse_header(view, position - view_start, position, end, file.path)
-        if batch.end > view_end:
-            if batch.size > SCAN_BYTES:
-                big = memoryview(bytearray(batch.size))
-                view, view_start, view_end = _fill(file, position, end, big)
-            else:
-                buffers.reverse()
-                view, view_start, view_end = _fill(file, position, end, buffers[0])
-            if batch.end > view_end:
-                raise BrokenChain(file.path, position, "the file ends within a batch")
-        at = position - view_start
-        yield batch, view[at : at + batch.size]
-        position += batch.size
+class Scanner:
+    """Goes over a segment with the bytes of its batches at hand, for a recovery that looks at all of them.
 
+    It reads into a buffer that is used again: fresh megabytes would cost a page fault for every 4 KiB. So a view is
+    valid until the next call.
+    """
 
-def _fill(file: File, position: int, end: int, buffer: memoryview) -> tuple[memoryview, int, int]:
-    """Read into a buffer that is used again: fresh megabytes would cost a page fault for every 4 KiB."""
-    got = file.read_into(position, buffer[: end - position])
-    return buffer[:got], position, position + got
+    def __init__(self, file: File, end: int) -> None:
+        self.position = 0
+        self._file = file
+        self._end = end
+        self._buffer = aligned_buffer(min(SCAN_BYTES, end))
+        self._view = self._buffer[:0]
+        self._view_start = 0
+
+    def peek(self) -> BatchAt | None:
+        """The batch that comes next, by its header; None at the end. Raises BrokenChain where there can be none."""
+        if self.position >= self._end:
+            return None
+        at = self._have(min(HEADER_SIZE, self._end - self.position))
+        return parse_header(self._view, at, self.position, self._end, self._file.path)
+
+    def next(self) -> tuple[BatchAt, memoryview] | None:
+        """The batch that comes next and its bytes, and step behind it."""
+        batch = self.peek()
+        if batch is None:
+            return None
+        at = self._have(batch.size)
+        self.position = batch.end
+        return batch, self._view[at : at + batch.size]
+
+    def skim(self, offset: int, limit: int, leader_epoch: int, note: Note) -> int:
+        """Step over batches of the usual kind, and return the offset behind the last of them.
+
+        Usual is: magic 2, of no producer that numbers its batches, of this epoch, right behind the one before, below
+        `limit`, and intact. `note` hears of each; the first that is not usual is the caller's to judge.
+        """
+        unpack, crc_of = HEADER.unpack_from, crc32c
+        while self.position < self._end:
+            at = self._have(min(HEADER_SIZE, self._end - self.position))
+            view, size = self._view, len(self._view)
+            start = at
+            while at + HEADER_SIZE <= size:
+                base, length, epoch, magic, crc, _, delta, _, timestamp, producer, _, _, _ = unpack(view, at)
+                stop = at + LENGTH_OVERHEAD + length
+                last = offset + delta
+                if base != offset or epoch != leader_epoch or magic != 2 or producer >= 0 or last >= limit:
+                    self.position += at - start
+                    return offset
+                if stop > size or length < LENGTH_MIN[2] or delta < 0:
+                    break
+                if crc_of(view[at + ATTRIBUTES_AT : stop]) != crc:
+                    self.position += at - start
+                    return offset
+                note(last, self._view_start + at, stop - at, timestamp)
+                offset = last + 1
+                at = stop
+            self.position += at - start
+            if at == start and not self._reads_further():
+                return offset
+        return offset
+
+    def _reads_further(self) -> bool:
+        """Is more of the file to be had behind what is in view, starting at the current position?"""
+        if self._view_start == self.position:
+            return False
+        self._fill(min(SCAN_BYTES, self._end - self.position))
+        return True
+
+    def _have(self, size: int) -> int:
+        """Make sure that `size` bytes from the current position on are in view; where they start in it."""
+        at = self.position - self._view_start
+        if at + size > len(self._view):
+            self._fill(max(size, min(SCAN_BYTES, self._end - self.position)))
+            at = 0
+            if size > len(self._view):
+                raise BrokenChain(self._file.path, self.position, "the file ends within a batch")
+        return at
+
+    def _fill(self, size: int) -> None:
+        buffer = self._buffer if size <= len(self._buffer) else aligned_buffer(size)
+        got = self._file.read_into(self.position, buffer[:size])
+        self._view, self._view_start = buffer[:got], self.position
 
 
 def find_intact(file: File, start: int, end: int, offset_min: int) -> BatchAt | None:

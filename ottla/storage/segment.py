@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ottla.core.errors import OttlaError
 from ottla.core.types import Buffer
-from ottla.records.batch import BatchHeader
+from ottla.records.batch import LENGTH_OVERHEAD, BatchHeader
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import File, Files, remove_all
 from ottla.storage.index import CorruptIndex, OffsetIndex, TimeIndex
@@ -68,6 +68,7 @@ class Segment:
         self._file: File | None = None
         self._indexed = False  # are the indexes loaded?
         self._removed = False
+        self._is_index_full = False
         self._unindexed_bytes = 0
         self._newest = Newest(NO_TIMESTAMP, base_offset)
         self._first_timestamp: int | None = None
@@ -121,36 +122,37 @@ class Segment:
             return False
         if self.size == 0:
             return True
-        self._load_indexes()
-        return (
-            self.size + size <= self._config.segment_bytes
-            and not self.offsets.is_full
-            and not self.times.is_full
-        )
+        if not self._indexed:
+            self._load_indexes()
+        return self.size + size <= self._config.segment_bytes and not self._is_index_full
 
     def append(self, data: Buffer, batches: Sequence[BatchHeader]) -> None:
         """Write batches that carry their offsets already. All of them or, with AppendRefused, none."""
-        self._load_indexes()
+        if not self._indexed:
+            self._load_indexes()
         position = self.size
+        file = self._file or self.file
         try:
-            self.file.write_at(position, data)
+            file.write_at(position, data)
         except OSError as error:
-            self.file.truncate(position)  # half a batch must not stay; if this fails too, so does the log
+            file.truncate(position)  # half a batch must not stay; if this fails too, so does the log
             raise AppendRefused(str(error)) from error
         for batch in batches:
-            self.note(batch.last_offset, position, batch.size, batch.max_timestamp)
-            position += batch.size
+            size = batch.length + LENGTH_OVERHEAD
+            self.note(batch.base_offset + batch.last_offset_delta, position, size, batch.max_timestamp)
+            position += size
         self.size = position
 
     def note(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
         """Take a batch of this segment into account, and into the indexes if the last entry is far enough."""
         if max_timestamp > self._newest.timestamp:
             self._newest = Newest(max_timestamp, last_offset)
-        if self._first_timestamp is None:
-            self._first_timestamp = max_timestamp
+            if self._first_timestamp is None:
+                self._first_timestamp = max_timestamp
         if self._unindexed_bytes > self._config.index_interval_bytes and not self.offsets.is_full:
             self.offsets.append(last_offset, position)
-            self.times.append(self._newest.timestamp, self._newest.offset)
+            self.times.append(*self._newest)
+            self._is_index_full = self.offsets.is_full or self.times.is_full
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
 
@@ -307,6 +309,7 @@ class Segment:
                     raise CorruptIndex(f"{self.offsets.entries.path} lacks entries")
                 unindexed += batch.size
         self._newest, self._unindexed_bytes = newest, unindexed
+        self._is_index_full = self.offsets.is_full or self.times.is_full
 
     def _position_of_last_entry(self) -> int:
         if (last := self.offsets.last) is None:
@@ -327,7 +330,7 @@ class Segment:
     def _start_indexes(self) -> None:
         self.offsets.entries.create()
         self.times.entries.create()
-        self._unindexed_bytes = 0
+        self._is_index_full, self._unindexed_bytes = False, 0
         self._newest, self._first_timestamp = Newest(NO_TIMESTAMP, self.base_offset), None
 
     def _walk_from_index(self, offset: int) -> Iterator[BatchAt]:

@@ -6,7 +6,9 @@ bytes that are stored and later sent.
 
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.records.batch import (
+    CONTROL_BIT,
     HEADER_SIZE,
+    LENGTH_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     BatchHeader,
@@ -33,17 +35,21 @@ def place(
     batches: list[BatchHeader] = []
     position, end = 0, len(data)
     stamp_time = config.message_timestamp_type == "LogAppendTime"
-    while position < end:
-        _check_format(data, position, end)
-        assign_offsets(data, position, base_offset, leader_epoch)
-        header = _checked(data, position)
-        _check_rules(header, config, now_ms, client=client)
-        if stamp_time:
-            set_log_append_time(data, position, now_ms)
-            header = _checked(data, position)
-        batches.append(header)
-        position += header.size
-        base_offset += header.last_offset_delta + 1
+    try:
+        while position < end:
+            if end - position < HEADER_SIZE or data[position + MAGIC_AT] != MAGIC:
+                raise _not_a_batch(data, position, end)
+            assign_offsets(data, position, base_offset, leader_epoch)
+            header = check(data, position)
+            _check_rules(header, config, now_ms, client=client)
+            if stamp_time:
+                set_log_append_time(data, position, now_ms)
+                header = check(data, position)
+            batches.append(header)
+            position += LENGTH_OVERHEAD + header.length
+            base_offset += header.last_offset_delta + 1
+    except RecordError as error:
+        raise KafkaError(error.code, error.detail) from error
     return batches
 
 
@@ -70,53 +76,42 @@ def accept(data: memoryview, end_offset: int) -> list[BatchHeader]:
     return batches
 
 
-def _check_format(data: bytearray | memoryview, position: int, end: int) -> None:
+def _not_a_batch(data: bytearray | memoryview, position: int, end: int) -> KafkaError:
     if end - position < HEADER_SIZE:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{end - position} bytes are too few for a batch")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{end - position} bytes are too few for a batch")
     magic = data[position + MAGIC_AT]
-    if magic != MAGIC:
-        code = ErrorCode.INVALID_RECORD if magic < MAGIC else ErrorCode.CORRUPT_MESSAGE
-        raise KafkaError(code, f"magic {magic} where 2 is expected")
-
-
-def _checked(data: bytearray | memoryview, position: int) -> BatchHeader:
-    try:
-        return check(data, position)
-    except RecordError as error:
-        raise KafkaError(error.code, error.detail) from error
+    code = ErrorCode.INVALID_RECORD if magic < MAGIC else ErrorCode.CORRUPT_MESSAGE
+    return KafkaError(code, f"magic {magic} where 2 is expected")
 
 
 def _check_rules(header: BatchHeader, config: TopicConfig, now_ms: int, *, client: bool) -> None:
-    if header.size > config.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"batch of {header.size} bytes, max.message.bytes is {config.max_message_bytes}",
-        )
-    if header.size > config.segment_bytes:
-        raise KafkaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"batch of {header.size} bytes, segment.bytes is {config.segment_bytes}",
-        )
-    if header.count != header.last_offset_delta + 1:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"{header.count} records, the last one at delta {header.last_offset_delta}",
-        )
-    if client:
-        _check_client_rules(header, config, now_ms)
-
-
-def _check_client_rules(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    if header.is_control:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent no sequence number")
-    if config.message_timestamp_type == "LogAppendTime":
+    """What the topic's settings, and being a client, ask of a batch."""
+    _, length, _, _, _, attributes, last_delta, oldest, newest, producer_id, _, sequence, count = header
+    size = LENGTH_OVERHEAD + length
+    if size > config.max_message_bytes or size > config.segment_bytes:
+        raise _too_large(size, config)
+    if count != last_delta + 1:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records, the last one at delta {last_delta}")
+    if not client:
         return
-    if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
+    if attributes & CONTROL_BIT:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if producer_id >= 0 and sequence < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"producer {producer_id} sent no sequence number")
+    too_new = newest - now_ms > config.message_timestamp_after_max_ms
+    too_old = now_ms - oldest > config.message_timestamp_before_max_ms and oldest >= 0
+    if (too_new or too_old) and config.message_timestamp_type == "CreateTime":
         raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, f"timestamp {header.max_timestamp} lies too far in the future"
+            ErrorCode.INVALID_TIMESTAMP, f"timestamps {oldest} to {newest} lie too far from {now_ms}"
         )
-    oldest = min(header.base_timestamp, header.max_timestamp)
-    if oldest >= 0 and now_ms - oldest > config.message_timestamp_before_max_ms:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {oldest} lies too far in the past")
+
+
+def _too_large(size: int, config: TopicConfig) -> KafkaError:
+    if size > config.max_message_bytes:
+        return KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"batch of {size} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    return KafkaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE, f"batch of {size} bytes, segment.bytes is {config.segment_bytes}"
+    )

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from ottla.storage import scan
-from ottla.storage.scan import BrokenChain, find_intact, is_intact, walk, walk_whole
+from ottla.storage.scan import BrokenChain, Scanner, find_intact, is_intact, walk
 from ottla.testing.disk import SimDisk
 from tests.unit.storage.helpers import NOW, batch, marker
 
@@ -50,20 +50,79 @@ def test_a_marker_is_a_control_batch():
     assert next(walk(file_of(data), 0, len(data))).is_control
 
 
+def scan_all(file, size):
+    """What a Scanner sees, with copies of its bytes: a view lasts only until the next call."""
+    scanner = Scanner(file, size)
+    while (found := scanner.next()) is not None:
+        yield found[0], bytes(found[1])
+
+
 @pytest.mark.parametrize("scan_bytes", [100, 530, 600, 1 << 20])
-def test_whole_batches_come_with_their_bytes_and_the_one_before_stays_valid(monkeypatch, scan_bytes):
+def test_a_scanner_gives_every_batch_with_its_bytes(monkeypatch, scan_bytes):
     monkeypatch.setattr(scan, "SCAN_BYTES", scan_bytes)
     expected = [batch(bytes([n]) * (n * 37 % 700), base_offset=n) for n in range(40)]
     data = b"".join(expected)
-    before, seen = None, []
-    for found, view in walk_whole(file_of(data), 0, len(data)):
-        assert view == expected[len(seen)]
-        assert is_intact(found, view)
-        if before is not None:
-            assert before == expected[len(seen) - 1], "a view stays valid for two steps"
-        before = view
-        seen.append(found.base_offset)
-    assert seen == list(range(40))
+    found = list(scan_all(file_of(data), len(data)))
+    assert [view for _, view in found] == expected
+    assert [at.base_offset for at, _ in found] == list(range(40))
+    assert all(is_intact(at, view) for at, view in found)
+
+
+@pytest.mark.parametrize("scan_bytes", [61, 100, 530, 600, 1 << 20])
+def test_skimming_notes_what_a_walk_would_find(monkeypatch, scan_bytes):
+    monkeypatch.setattr(scan, "SCAN_BYTES", scan_bytes)
+    usual = [batch(bytes([n]) * (n * 37 % 700), base_offset=n, leader_epoch=3) for n in range(40)]
+    data = b"".join(usual)
+    noted = []
+    scanner = Scanner(file_of(data), len(data))
+    offset = 0
+    while (found := scanner.peek()) is not None:
+        after = scanner.skim(offset, 1000, 3, lambda *heard: noted.append(heard))
+        if after == offset:  # a batch that does not fit into the buffer is the caller's to read
+            scanner.next()
+            noted.append((found.last_offset, found.position, found.size, found.max_timestamp))
+            after = found.next_offset
+        offset = after
+    walked = [(b.last_offset, b.position, b.size, b.max_timestamp) for b in walk(file_of(data), 0, len(data))]
+    assert noted == walked
+    assert offset == 40
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(batch(b"odd", base_offset=3, leader_epoch=3), id="behind a gap"),
+        pytest.param(batch(b"odd", base_offset=1, leader_epoch=3), id="an offset again"),
+        pytest.param(batch(b"odd", base_offset=2, leader_epoch=4), id="another epoch"),
+        pytest.param(
+            batch(b"odd", base_offset=2, leader_epoch=3, producer=(5, 0, 0)), id="of a producer"
+        ),
+    ],
+)
+def test_skimming_stops_before_a_batch_that_is_not_usual(odd):
+    usual = [batch(b"u", base_offset=n, leader_epoch=3) for n in range(2)]
+    data = b"".join(usual) + odd
+    scanner = Scanner(file_of(data), len(data))
+    assert scanner.skim(0, 1000, 3, lambda *heard: None) == 2
+    assert scanner.position == len(b"".join(usual))
+
+
+def test_skimming_stops_at_its_limit_at_damage_and_at_a_torn_end():
+    data = b"".join(batch(b"u", base_offset=n, leader_epoch=3) for n in range(4))
+    size = len(data) // 4
+
+    def skimmed(content, limit=1000):
+        scanner = Scanner(file_of(content), len(content))
+        return scanner.skim(0, limit, 3, lambda *heard: None), scanner.position
+
+    assert skimmed(data) == (4, 4 * size)
+    assert skimmed(data, limit=3) == (3, 3 * size)
+    assert skimmed(data[:-1]) == (3, 3 * size)
+    assert skimmed(data + bytes(500)) == (4, 4 * size)
+    for at in range(21, size):
+        damaged = bytearray(data)
+        damaged[2 * size + at] ^= 0x10
+        assert skimmed(bytes(damaged)) == (2, 2 * size)
 
 
 def test_walking_can_start_at_any_batch_and_stop_before_the_end():
@@ -75,10 +134,11 @@ def test_walking_can_start_at_any_batch_and_stop_before_the_end():
 def test_every_cut_within_a_batch_breaks_the_chain_at_its_start():
     data = THREE[0] + THREE[2]
     for cut in range(1, len(THREE[2])):
-        for walker in (walk, walk_whole):
+        end = len(THREE[0]) + cut
+        for walker in (walk(file_of(data), 0, end), scan_all(file_of(data), end)):
             found = []
             with pytest.raises(BrokenChain) as broken:
-                found.extend(walker(file_of(data), 0, len(THREE[0]) + cut))
+                found.extend(walker)
             assert (broken.value.position, len(found)) == (len(THREE[0]), 1)
 
 
@@ -105,7 +165,7 @@ def test_what_no_batch_starts_with_breaks_the_chain(tail):
 
 def test_old_messages_are_walked_and_checked_too():
     data = legacy(3, 0, b"old") + legacy(4, 1, b"newer", timestamp=77) + legacy(5, 0, b"")
-    found = list(walk_whole(file_of(data), 0, len(data)))
+    found = list(scan_all(file_of(data), len(data)))
     assert [(b.base_offset, b.last_offset, b.magic, b.max_timestamp) for b, _ in found] == [
         (3, 3, 0, -1), (4, 4, 1, 77), (5, 5, 0, -1),
     ]  # fmt: skip
@@ -116,7 +176,7 @@ def test_old_messages_are_walked_and_checked_too():
 
 def test_a_flip_under_the_checksum_is_seen():
     data = THREE[1]
-    [(found, _)] = walk_whole(file_of(data), 0, len(data))
+    [(found, _)] = scan_all(file_of(data), len(data))
     for at in range(21, len(data)):
         damaged = bytearray(data)
         damaged[at] ^= 0x10

@@ -1,0 +1,63 @@
+# Every target makes what it needs: on a fresh machine `make run` and `make test` are all the set-up there is.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+COMPILED := build/compiled/lib
+ARGS   ?= --help
+
+.PHONY: help run test test-pure test-compiled check format docs compiled bench clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+run: $(VENV)/.core  ## Run ottla with the core install; ARGS="log dump --help" hands it arguments
+	@$(BIN)/ottla $(ARGS)
+
+test: check test-pure test-compiled  ## Everything that must hold before a change lands
+
+test-pure: $(VENV)/.test
+	$(BIN)/pytest -q -n 2 --dist loadfile
+
+# The same tests on the compiled modules. PYTHONSAFEPATH keeps the sources in this directory from standing in for them.
+test-compiled: compiled
+	PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED) OTTLA_EXPECT_COMPILED=1 $(BIN)/pytest -q -n 2 --dist loadfile \
+		tests/unit/records tests/unit/storage tests/property/test_records_*.py tests/property/test_log_machine.py
+
+check: $(VENV)/.test  ## Lint, format, types, layers, house rules, generated documentation
+	$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_architecture.py tests/test_style.py tests/test_docs.py
+
+format: $(VENV)/.test  ## Let ruff lay out the code
+	$(BIN)/ruff check -q --fix .
+	$(BIN)/ruff format -q .
+
+docs: $(VENV)/.test  ## Write docs/reference anew from the tables in the code
+	$(BIN)/python -m tests.docs
+
+compiled: $(COMPILED)/.built  ## Build the optional mypyc tree under build/compiled
+
+bench: $(VENV)/.test compiled  ## Measure; ratios within one run (ONLY="log records" picks some)
+	$(BIN)/python -m bench $(ONLY)
+
+clean:  ## Remove what was built, and the virtual environment
+	rm -rf build dist *.egg-info $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/.core
+
+# Where no C compiler is to be had the tree stays pure, and says so; its tests then skip what only it could show.
+$(COMPILED)/.built: $(VENV)/.test setup.py $(shell find ottla -name '*.py' 2>/dev/null)
+	rm -rf $(COMPILED)
+	OTTLA_COMPILE=1 $(BIN)/python -W ignore setup.py -q build --build-base build/compiled --build-lib $(COMPILED)
+	@touch $@
