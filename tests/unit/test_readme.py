@@ -1,0 +1,115 @@
+"""What the pages show is what happens: their Python runs, their commands exist, their output is the real one.
+
+A page is run from top to bottom in one empty directory. A `python` block is run by an interpreter of its own; a
+`text` block right behind it is what it prints. In a `console` block, `$ ` starts a command, and what follows is what
+it shows on a terminal. In an `sh` block only the commands of `ottla` and the targets of `make` are looked up.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    path
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    if "reference" not in path.parts
+    and re.search(r"^```(python|console|sh)$", path.read_text(), re.MULTILINE)
+]
+FRAGMENT = "# fragment"
+"""The first line of a Python block that shows a piece of a file and cannot run by itself; it must parse."""
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    for match in re.finditer(r"^```(\w+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        yield Block(match[1], match[2], page.read_text().count("\n", 0, match.start()) + 1)
+
+
+def run(command: list[str], directory: Path, **how: object) -> str:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, **how)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+def run_on_a_terminal(command: list[str], directory: Path) -> str:
+    """What `command` shows to a person, without colours and without blanks at the ends of lines."""
+    reader, writer = os.openpty()
+    try:
+        environment = {**os.environ, "TERM": "xterm"}
+        environment.pop("NO_COLOR", None)
+        done = subprocess.run(command, cwd=directory, stdout=writer, stderr=subprocess.PIPE, env=environment)
+        os.close(writer)
+        shown = b""
+        while piece := _read(reader):
+            shown += piece
+    finally:
+        os.close(reader)
+    assert done.returncode == 0, done.stderr.decode()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
+    return "".join(f"{line.rstrip()}\n" for line in plain.splitlines())
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux says so when the other end is closed
+        return b""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
+    printed = ""
+    for block in blocks_of(page):
+        where = f"{page.name}:{block.line}"
+        if block.language == "python" and block.text.startswith(FRAGMENT):
+            compile(block.text, where, "exec")
+        elif block.language == "python":
+            printed = run([sys.executable, "-W", "error", "-c", block.text], tmp_path)
+        elif block.language == "text":
+            assert printed == block.text, where
+        elif block.language == "console":
+            _check_console(block, tmp_path)
+        elif block.language == "sh":
+            for line in block.text.splitlines():
+                _check_exists(line)
+
+
+def _check_console(block: Block, directory: Path) -> None:
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        words = shlex.split(command)
+        assert words[0] == "ottla", f"only ottla's own commands are shown: {command}"
+        shown = run_on_a_terminal([sys.executable, "-m", "ottla.cli.main", *words[1:]], directory)
+        assert shown == expected, command
+
+
+def _check_exists(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    if words[:1] == ["make"]:
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert words[1] in targets, line
+    elif words[:1] == ["ottla"]:
+        path = [word for word in words[1:] if re.fullmatch("[a-z-]+", word) and not word.startswith("-")]
+        assert CliRunner().invoke(cli, [*path[:2], "--help"]).exit_code == 0, line
+
+
+def test_every_file_that_a_page_links_to_is_there() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
