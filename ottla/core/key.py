@@ -103,7 +103,7 @@ class Key(Generic[T]):
             typed = _multiplied(typed, factor)
         if not all(check.passes(typed) for check in self.checks):
             self._refuse(value, written_as)
-        return typed  # type: ignore[no-any-return]
+        return typed  # type: ignore[no-any-return]  # checks and factors know no T
 
     def write(self, value: T | None) -> str | None:
         """The text of a value; None for a key that is not set."""

@@ -15,6 +15,7 @@ adds:
 import bisect
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
@@ -148,7 +149,7 @@ class Family(Generic[C]):
                 yield f"{metric.name}{suffix}{braces} {format_number(number)}"
 
 
-class Metric(Generic[C]):
+class Metric(ABC, Generic[C]):
     """The declaration of a metric. On an instance of its table the attribute is the Family of its numbers."""
 
     kind: ClassVar[str]
@@ -174,8 +175,9 @@ class Metric(Generic[C]):
         assert instance is None, "a table puts its families into its __dict__"
         return self
 
+    @abstractmethod
     def make(self) -> C:
-        raise NotImplementedError
+        """A child with nothing counted yet."""
 
     def series_names(self) -> list[str]:
         """Every name under which this metric shows numbers: no two metrics may share one."""

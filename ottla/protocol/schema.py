@@ -188,7 +188,7 @@ def declaration(cls: type) -> Declaration:
 
 def unknown_tags(message: object) -> Mapping[int, bytes]:
     """The tagged fields of a struct that its declaration does not know, as they arrived."""
-    tags: Mapping[int, bytes] = message.unknown_tags  # type: ignore[attr-defined]
+    tags: Mapping[int, bytes] = message.unknown_tags  # type: ignore[attr-defined]  # a decorator adds it
     return tags
 
 
@@ -204,7 +204,7 @@ def _declare(
             setattr(cls, name, field(default=cls.__dict__[name]))
     annotations["unknown_tags"] = Mapping[int, bytes]
     cls.__annotations__ = annotations
-    cls.unknown_tags = dataclasses.field(default=NO_TAGS, repr=False)  # type: ignore[attr-defined]
+    cls.unknown_tags = dataclasses.field(default=NO_TAGS, repr=False)  # type: ignore[attr-defined]  # added here
     made: Any = dataclasses.dataclass(slots=True, kw_only=True)(cls)
     fields = tuple(_resolve(made, f) for f in dataclasses.fields(made) if f.name != "unknown_tags")
     made.__declaration__ = Declaration(made, fields, api_key, versions, flexible, is_message)

@@ -115,7 +115,7 @@ class _NoTags(dict[int, bytes]):
 
     __setitem__ = __delitem__ = update = setdefault = pop = popitem = clear = __ior__ = _refuse
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:  # type: ignore[override]  # Mapping says None, being mutable elsewhere
         return 0
 
     def __copy__(self) -> "_NoTags":

@@ -5,11 +5,13 @@ synced, `FlushJob.run` syncs it (in a thread, if need be), `Log.end_flush` moves
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import NamedTuple, NoReturn, Protocol
 
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.storage.files import Files
 from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
 
 
 class FlushJob(NamedTuple):
@@ -43,11 +45,63 @@ def _sync_if_there(files: Files, path: str) -> None:
         file.close()
 
 
+class Unsynced:
+    """What of a log has yet to reach the disk, and what of that is under way."""
+
+    def __init__(self, recovery_point: int, rewritten_from: int) -> None:
+        self.recovery_point = recovery_point
+        self._from = min(rewritten_from, recovery_point)  # a recovery writes indexes below its point anew
+        self._records = 0
+        self._since_ms: int | None = None
+        self._truncations = 0
+        # Changes of names in the directory, and how many of them a sync of it has made to last.
+        self._changes, self._changes_synced = 1, 0
+
+    def append(self, records: int, now_ms: int) -> None:
+        self._records += records
+        if self._since_ms is None:
+            self._since_ms = now_ms
+
+    def change_names(self) -> None:
+        """Files were created, renamed or removed."""
+        self._changes += 1
+
+    def truncate(self, offset: int) -> bool:
+        """Batches at `offset` and behind it are about to go. True if the recovery point had to go down."""
+        self._truncations += 1
+        is_lower = offset < self.recovery_point
+        self.recovery_point = min(self.recovery_point, offset)
+        return is_lower
+
+    def is_due(self, records_max: int, wait_ms_max: int, now_ms: int) -> bool:
+        if self._since_ms is None:
+            return False
+        return self._records >= records_max or now_ms - self._since_ms >= wait_ms_max
+
+    def segments(self, segments: Segments) -> tuple[Segment, ...]:
+        return tuple(segments.from_offset(min(self.recovery_point, self._from)))
+
+    def begin(
+        self, segments: tuple[Segment, ...], snapshots: Iterable[str], directory: str, end_offset: int
+    ) -> FlushJob:
+        self._records, self._since_ms = 0, None
+        changed = directory if self._changes > self._changes_synced else None
+        return FlushJob(segments, tuple(snapshots), changed, end_offset, self._truncations, self._changes)
+
+    def end(self, job: FlushJob) -> None:
+        """The job is done. If the log was truncated meanwhile, what it synced is not what is there now."""
+        self._changes_synced = max(self._changes_synced, job.directory_changes)
+        if job.truncations == self._truncations:
+            self.recovery_point = self._from = max(self.recovery_point, job.end_offset)
+
+
 class Flushable(Protocol):
     """As much of a Log as a group commit needs."""
 
-    recovery_point: int
     end_offset: int
+
+    @property
+    def recovery_point(self) -> int: ...
 
     def begin_flush(self) -> FlushJob: ...
 

@@ -17,17 +17,19 @@ from typing import NamedTuple, NoReturn
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.core.types import Buffer
 from ottla.records.batch import BatchHeader
-from ottla.storage import retention, snapshots, validation
+from ottla.storage import reading, retention, validation
 from ottla.storage.config import TopicConfig
 from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.files import File, Files, remove_all
-from ottla.storage.flushing import FlushJob
+from ottla.storage.files import Files
+from ottla.storage.flushing import FlushJob, Unsynced
 from ottla.storage.producers import Producers, WrittenBatch
+from ottla.storage.reading import Slice, TimedOffset
 from ottla.storage.recovery import Recovery, load
-from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, snapshot_offsets, stamp_of
+from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, stamp_of
 from ottla.storage.scan import BatchAt
-from ottla.storage.segment import RELATIVE_OFFSET_MAX, AppendRefused, Segment, file_name
+from ottla.storage.segment import RELATIVE_OFFSET_MAX, AppendRefused, Segment
 from ottla.storage.segments import Segments
+from ottla.storage.snapshots import Snapshots
 from ottla.storage.txn_index import AbortedTxn, TxnIndex
 
 logger = logging.getLogger(__name__)
@@ -44,26 +46,6 @@ class Appended(NamedTuple):
     is_duplicate: bool = False
 
 
-class Slice(NamedTuple):
-    """A stretch of a segment's file: what a fetch sends, without it ever being parsed or copied."""
-
-    offset: int
-    file: File | None
-    position: int
-    size: int
-
-    def read(self) -> bytes:
-        return b"" if self.file is None else self.file.read_at(self.position, self.size)
-
-
-class TimedOffset(NamedTuple):
-    """The answer to "from which offset on are records this new?"."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
 class Log:
     """One partition's log in one directory."""
 
@@ -77,20 +59,14 @@ class Log:
         self.segments: Segments = loaded.segments
         self.producers: Producers = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
+        self.snapshots = Snapshots(files, directory)
         self.log_start_offset = loaded.log_start_offset
         self.end_offset = loaded.end_offset
-        self.recovery_point = min(loaded.recovery_point, self.end_offset)
+        self._unsynced = Unsynced(min(loaded.recovery_point, self.end_offset), loaded.rewritten_from)
         self.high_watermark = max(self.log_start_offset, min(high_watermark, self.end_offset))
         self.failure: OSError | None = None
         self.before_truncation: Callable[[], None] = lambda: None
         self.producers.replicated(self.high_watermark)
-        # Changes of names in the directory, and how many of them a sync of it has made to last.
-        self._directory_changes, self._directory_synced = 1, 0
-        self._unsynced_from = min(loaded.rewritten_from, self.recovery_point)
-        self._truncations = 0
-        self._unflushed_records = 0
-        self._unflushed_since_ms: int | None = None
-        self._unsynced_snapshots: list[str] = []
         self._doomed: list[tuple[int, Segment]] = []
 
     @classmethod
@@ -173,9 +149,7 @@ class Log:
         self.end_offset = last.base_offset + last.last_offset_delta + 1
         if len(batches) > 1 or last.producer_id >= 0:
             self._account(segment, data, batches)
-        self._unflushed_records += self.end_offset - batches[0].base_offset
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
+        self._unsynced.append(self.end_offset - batches[0].base_offset, now_ms)
 
     def _prepare(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
         """The segment to write to, with the epoch on the disk before the first batch that carries it.
@@ -235,14 +209,18 @@ class Log:
         if active.size == 0 and active.base_offset >= base_offset:
             return active
         active.seal()
-        self._take_snapshot()
+        self._snapshot()
         segment = self._create_segment(base_offset)
         self.segments.add(segment)
         return segment
 
+    def _snapshot(self) -> None:
+        self.snapshots.take(self.end_offset, self.producers.all())
+        self._unsynced.change_names()
+
     def _create_segment(self, base_offset: int) -> Segment:
         """All its files or none: an empty log at this offset would tell the next start that the log ends here."""
-        self._directory_changes += 1
+        self._unsynced.change_names()
         try:
             return Segment.create(self._files, self.directory, base_offset, self.config)
         except OSError:
@@ -268,29 +246,21 @@ class Log:
             )
         if offset >= end:
             return Slice(offset, None, 0, 0)
-        for segment in self.segments.from_offset(offset):
-            if segment.base_offset >= end:
-                break
-            if (batch := segment.find(offset)) is not None:
-                return self._slice(segment, batch, bytes_max, end, at_least_one=at_least_one)
-        return Slice(offset, None, 0, 0)
-
-    def _slice(
-        self, segment: Segment, batch: BatchAt, bytes_max: int, end: int, *, at_least_one: bool
-    ) -> Slice:
-        file_end = segment.size
-        if end < self.segments.end_of(segment, self.end_offset):
-            beyond = segment.find(end)
-            file_end = beyond.position if beyond is not None else segment.size
-        size = min(max(bytes_max, batch.size if at_least_one else 0), file_end - batch.position)
-        return Slice(batch.base_offset, segment.file if size > 0 else None, batch.position, max(0, size))
+        return reading.slice_from(
+            self.segments, offset, bytes_max, end, self.end_offset, at_least_one=at_least_one
+        )
 
     def find_by_time(self, timestamp: int) -> BatchAt | None:
         """The first batch that has a record of `timestamp` or later."""
-        for segment in self.segments.from_offset(self.log_start_offset):
-            if (batch := segment.find_by_time(timestamp, self.log_start_offset)) is not None:
-                return batch
-        return None
+        return reading.batch_by_time(self.segments, timestamp, self.log_start_offset)
+
+    def offset_by_time(self, timestamp: int) -> TimedOffset | None:
+        """The first record of `timestamp` or later."""
+        return reading.record_by_time(self.segments, timestamp, self.log_start_offset)
+
+    def offset_of_newest(self) -> TimedOffset | None:
+        """The record with the largest timestamp."""
+        return reading.newest_record(self.segments, self.log_start_offset)
 
     def aborted_txns(self, start: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that wrote anything in [start, end)."""
@@ -370,8 +340,7 @@ class Log:
             self._remove([segment for segment in old if segment.base_offset != offset])
             self.log_start_offset = self.end_offset = self.high_watermark = offset
             self.epochs.truncate_from_end(0)
-            for stale in snapshot_offsets(self._files, self.directory):
-                self._remove_snapshot(stale)
+            self.snapshots.remove_beyond(-1)
             self._after_truncation()
 
     def advance_log_start(self, offset: int) -> None:
@@ -406,16 +375,14 @@ class Log:
                 self.log_start_offset,
                 self._modified_ms,
             )
-            if count:
-                self._files.sync_directory(
-                    self.directory
-                )  # the names of what stays, before those of what goes
+            if count:  # the names of what stays must last before those of what goes are changed
+                self._files.sync_directory(self.directory)
             for segment in self.segments.drop_first(count):
                 segment.doom()
-                self._remove_snapshot(segment.base_offset)
+                self.snapshots.remove(segment.base_offset)
                 self._doomed.append((now_ms + self.config.file_delete_delay_ms, segment))
         if count:
-            self._directory_changes += 1
+            self._unsynced.change_names()
             self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
         return count
 
@@ -433,19 +400,12 @@ class Log:
 
     def _lower_recovery_point(self, offset: int) -> None:
         """What will be written in place of the cut batches is not on the disk, whatever the checkpoint says now."""
-        self._truncations += 1
-        if offset < self.recovery_point:
-            self.recovery_point = offset
+        if self._unsynced.truncate(offset):
             self.before_truncation()
 
     def _after_truncation(self) -> None:
-        self.recovery_point = min(self.recovery_point, self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
-        stray = [o for o in snapshot_offsets(self._files, self.directory) if o > self.end_offset]
-        for offset in stray:
-            self._remove_snapshot(offset)
-        if stray:  # one that came back after a crash would speak for batches written since
-            self._files.sync_directory(self.directory)
+        self.snapshots.remove_beyond(self.end_offset)
         self.producers = restore(self._files, self.directory, self.segments, self.end_offset)
         self.producers.replicated(self.high_watermark)
 
@@ -463,12 +423,12 @@ class Log:
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Does the flush policy of the topic ask for a sync now?"""
-        if self._unflushed_records == 0 or self._unflushed_since_ms is None:
-            return False
-        return (
-            self._unflushed_records >= self.config.flush_messages
-            or now_ms - self._unflushed_since_ms >= self.config.flush_ms
-        )
+        return self._unsynced.is_due(self.config.flush_messages, self.config.flush_ms, now_ms)
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on the disk."""
+        return self._unsynced.recovery_point
 
     def flush(self) -> None:
         """Return when everything is on the disk."""
@@ -482,24 +442,17 @@ class Log:
 
     def begin_flush(self) -> FlushJob:
         self._check_health()
-        segments = tuple(self.segments.from_offset(min(self.recovery_point, self._unsynced_from)))
+        segments = self._unsynced.segments(self.segments)
         try:
             for segment in segments:
                 segment.flush_indexes()
         except OSError as error:  # nothing was lost: the entries stay in memory until the disk takes them
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
-        self._unflushed_records, self._unflushed_since_ms = 0, None
-        changes = self._directory_changes
-        directory = self.directory if changes > self._directory_synced else None
-        snapshots = tuple(self._unsynced_snapshots)
-        return FlushJob(segments, snapshots, directory, self.end_offset, self._truncations, changes)
+        return self._unsynced.begin(segments, self.snapshots.unsynced, self.directory, self.end_offset)
 
     def end_flush(self, job: FlushJob) -> None:
-        self._directory_synced = max(self._directory_synced, job.directory_changes)
-        self._unsynced_snapshots = [s for s in self._unsynced_snapshots if s not in job.snapshots]
-        if job.truncations == self._truncations:
-            self.recovery_point = max(self.recovery_point, job.end_offset)
-            self._unsynced_from = self.recovery_point
+        self.snapshots.unsynced.difference_update(job.snapshots)
+        self._unsynced.end(job)
 
     def flush_failed(self, error: OSError) -> NoReturn:
         """Never tried again: the kernel may have dropped the very pages it could not write."""
@@ -511,7 +464,7 @@ class Log:
             if self.failure is None:
                 with self._fatal_errors():
                     self.segments.active.seal()
-                    self._take_snapshot()
+                    self._snapshot()
                 self.flush()
                 with self._fatal_errors():
                     for segment in self.segments:
@@ -523,24 +476,6 @@ class Log:
         """Let go of the files as they are: the log is about to be deleted, or has failed."""
         for segment in [*self.segments, *(doomed for _, doomed in self._doomed)]:
             segment.abandon()
-
-    def _take_snapshot(self) -> None:
-        path = self._snapshot_path(self.end_offset)
-        file = self._files.open(path, create=True)
-        try:
-            data = snapshots.encode(self.producers.all())
-            file.truncate(0)
-            file.write_at(0, data)
-        finally:
-            file.close()
-        self._unsynced_snapshots.append(path)
-        self._directory_changes += 1
-
-    def _remove_snapshot(self, offset: int) -> None:
-        remove_all(self._files, [self._snapshot_path(offset)])
-
-    def _snapshot_path(self, offset: int) -> str:
-        return f"{self.directory}/{file_name(offset, snapshots.SUFFIX)}"
 
     # --- failing ------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from ottla.storage.config import TopicConfig
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.files import Files, remove_all
 from ottla.storage.producers import Producers
-from ottla.storage.replay import restore, snapshot_offsets
+from ottla.storage.replay import restore
 from ottla.storage.scan import BrokenChain
 from ottla.storage.segment import (
     INDEX_SUFFIX,
@@ -29,11 +29,10 @@ from ottla.storage.segment import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
-    file_name,
     offset_of,
 )
 from ottla.storage.segments import Segments
-from ottla.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from ottla.storage.snapshots import Snapshots
 from ottla.storage.swap import finish_swaps
 
 logger = logging.getLogger(__name__)
@@ -89,7 +88,7 @@ def _load(
         _rebuild_epochs(loaded)
     loaded.epochs.truncate_from_end(loaded.end_offset)
     loaded.epochs.truncate_from_start(loaded.log_start_offset)
-    _remove_stray_snapshots(files, directory, loaded)
+    Snapshots(files, directory).remove_beyond(loaded.end_offset)
     loaded.recovery_point = min(recovery_point, loaded.end_offset)
     return loaded
 
@@ -159,8 +158,7 @@ def _start_over(files: Files, directory: str, config: TopicConfig, loaded: Recov
     for dropped in reversed(loaded.segments.replace_all(fresh)):
         loaded.cut_bytes += dropped.size
         dropped.remove()
-    stale = (f"{directory}/{file_name(o, SNAPSHOT_SUFFIX)}" for o in snapshot_offsets(files, directory))
-    remove_all(files, stale)
+    Snapshots(files, directory).remove_beyond(-1)
     files.sync_directory(directory)
     loaded.producers = Producers()
     loaded.end_offset = loaded.log_start_offset
@@ -174,11 +172,3 @@ def _rebuild_epochs(loaded: Recovery) -> None:
             loaded.epochs.append(batch.leader_epoch, batch.base_offset)
     if loaded.epochs.entries:
         loaded.epochs.save()
-
-
-def _remove_stray_snapshots(files: Files, directory: str, loaded: Recovery) -> None:
-    """A snapshot from beyond the end speaks of batches that are gone."""
-    beyond = [offset for offset in snapshot_offsets(files, directory) if offset > loaded.end_offset]
-    remove_all(files, (f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}" for offset in beyond))
-    if beyond:  # one that came back after the next crash would speak for batches written since
-        files.sync_directory(directory)

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable
 
-from ottla.core.errors import ProtocolError
 from ottla.core.types import Buffer
 from ottla.records.batch import HEADER_SIZE, BatchHeader, read_header, records_of
 from ottla.records.control import ControlType, decode_marker
 from ottla.records.errors import RecordError
-from ottla.storage import snapshots
 from ottla.storage.files import Files
 from ottla.storage.producers import Marker, Producers, Stamp
-from ottla.storage.segment import Segment, offset_of
+from ottla.storage.segment import Segment
+from ottla.storage.snapshots import Snapshots
 from ottla.storage.txn_index import AbortedTxn, TxnIndex
 
 OFFSET_MAX = 2**63 - 1
@@ -62,7 +61,8 @@ def apply(
 def restore(files: Files, directory: str, segments: Iterable[Segment], end_offset: int) -> Producers:
     """The producers as they were before `end_offset`: the newest snapshot that is good, and what follows it."""
     producers = Producers()
-    start = _load_newest_snapshot(files, directory, end_offset, producers)
+    start, known = Snapshots(files, directory).newest(end_offset)
+    producers.restore(known)
     for segment in segments:
         if segment.base_offset >= end_offset:
             break
@@ -76,26 +76,6 @@ def rebuild_txns(files: Files, directory: str, segments: Iterable[Segment], segm
     aborted: list[AbortedTxn] = []
     _replay(segment, 0, OFFSET_MAX, producers, aborted)
     segment.txns.replace(aborted)
-
-
-def snapshot_offsets(files: Files, directory: str) -> list[int]:
-    found = (offset_of(name, snapshots.SUFFIX) for name in files.names(directory))
-    return sorted(offset for offset in found if offset is not None)
-
-
-def _load_newest_snapshot(files: Files, directory: str, end_offset: int, producers: Producers) -> int:
-    """Fill `producers` and return the offset to go on from; 0 if no snapshot is of use."""
-    for offset in reversed(snapshot_offsets(files, directory)):
-        if offset > end_offset:
-            continue
-        path = f"{directory}/{offset:020d}{snapshots.SUFFIX}"
-        try:
-            producers.restore(snapshots.decode(files.read(path), path))
-        except ProtocolError:
-            files.remove(path)
-            continue
-        return offset
-    return 0
 
 
 def _replay(

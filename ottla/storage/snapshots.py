@@ -9,7 +9,9 @@ from collections.abc import Iterable
 
 from ottla.core.errors import ProtocolError
 from ottla.records.checksum import crc32c
+from ottla.storage.files import Files, remove_all
 from ottla.storage.producers import NO_OFFSET, Producer, WrittenBatch
+from ottla.storage.segment import file_name, offset_of
 
 SUFFIX = ".snapshot"
 VERSION = 1
@@ -61,3 +63,52 @@ def _producer(fields: tuple[int, ...]) -> Producer:
     if last_offset >= 0:
         producer.batches.append(WrittenBatch(last_sequence, last_offset, delta, timestamp))
     return producer
+
+
+class Snapshots:
+    """The snapshot files of one log: one where each segment starts, and one where the log was last closed."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self.unsynced: set[str] = set()
+
+    def offsets(self) -> list[int]:
+        found = (offset_of(name, SUFFIX) for name in self._files.names(self._directory))
+        return sorted(offset for offset in found if offset is not None)
+
+    def take(self, offset: int, producers: Iterable[Producer]) -> None:
+        """Write one. It lasts with the next flush; half of it would fail its checksum and be ignored."""
+        path = self._path(offset)
+        file = self._files.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.write_at(0, encode(producers))
+        finally:
+            file.close()
+        self.unsynced.add(path)
+
+    def newest(self, end_offset: int) -> tuple[int, list[Producer]]:
+        """The newest good one that does not look beyond `end_offset`; offset 0 and nobody if there is none."""
+        for offset in reversed(self.offsets()):
+            if offset > end_offset:
+                continue
+            path = self._path(offset)
+            try:
+                return offset, decode(self._files.read(path), path)
+            except ProtocolError:
+                self._files.remove(path)
+        return 0, []
+
+    def remove(self, offset: int) -> None:
+        remove_all(self._files, [self._path(offset)])
+
+    def remove_beyond(self, end_offset: int) -> None:
+        """Remove those that speak of batches at `end_offset` or behind it, so that no crash brings them back."""
+        beyond = [offset for offset in self.offsets() if offset > end_offset]
+        remove_all(self._files, (self._path(offset) for offset in beyond))
+        if beyond:
+            self._files.sync_directory(self._directory)
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{file_name(offset, SUFFIX)}"

@@ -60,7 +60,9 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
             return  # the log may have forgotten it, and then asks for a new epoch
         sequence = self._next_sequence(producer_id)
         batch = self._producer_batch(values, producer_id, sequence)
-        self._do(lambda: self._append(batch, Batch(self.end, values, producer_id, sequence, epoch=self.epoch)))
+        self._do(
+            lambda: self._append(batch, Batch(self.end, values, producer_id, sequence, epoch=self.epoch))
+        )
 
     @rule(producer_id=st.sampled_from(IDEMPOTENT + TRANSACTIONAL))
     def retry_the_last_batch(self, producer_id):
@@ -75,7 +77,9 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
     @rule(producer_id=st.sampled_from(TRANSACTIONAL), commit=st.booleans())
     def end_transaction(self, producer_id, commit):
         type = ControlType.COMMIT if commit else ControlType.ABORT
-        marker = build_marker(type, producer_id=producer_id, producer_epoch=0, coordinator_epoch=1, timestamp=1500)
+        marker = build_marker(
+            type, producer_id=producer_id, producer_epoch=0, coordinator_epoch=1, timestamp=1500
+        )
         batch = Batch(self.end, [b"marker"], producer_id, marker=type, epoch=self.epoch)
         self._do(lambda: self._append(marker, batch, client=False))
 
@@ -265,7 +269,9 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
                 continue
             if batch.marker is None:
                 open_txns.setdefault(batch.producer_id, batch.offset)
-            elif (first := open_txns.pop(batch.producer_id, None)) is not None and batch.marker is ControlType.ABORT:
+            elif (
+                first := open_txns.pop(batch.producer_id, None)
+            ) is not None and batch.marker is ControlType.ABORT:
                 aborted.add((batch.producer_id, first, batch.offset))
         return open_txns, aborted
 

@@ -11,7 +11,8 @@ from ottla.records.record import Record
 from ottla.storage.files import write_whole
 from ottla.storage.log import Log
 from ottla.storage.producers import Marker, Producers, Stamp
-from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, snapshot_offsets, stamp_of
+from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, stamp_of
+from ottla.storage.snapshots import Snapshots
 from ottla.storage.txn_index import parse
 from ottla.testing.disk import PowerLoss, SimDisk
 from tests.unit.storage.helpers import HERE, NOW, batch, crash, end_txn, marker, open_log, put
@@ -97,15 +98,15 @@ def test_the_state_before_any_offset_is_that_of_the_batches_before_it(disk, log)
         for end_offset, producers in expected.items():
             assert known(restore(disk, HERE, log.segments, end_offset)) == producers
         if with_snapshots:
-            for offset in snapshot_offsets(disk, HERE):
+            for offset in Snapshots(disk, HERE).offsets():
                 disk.remove(f"{HERE}/{offset:020d}.snapshot")
 
 
 def test_the_newest_good_snapshot_is_used_and_bad_ones_are_removed(disk, log):
-    assert snapshot_offsets(disk, HERE) == [2, 4]
+    assert Snapshots(disk, HERE).offsets() == [2, 4]
     write_whole(disk, f"{HERE}/{4:020d}.snapshot", b"torn")
     assert known(restore(disk, HERE, log.segments, 6))[2] == (0, 1, -1)
-    assert snapshot_offsets(disk, HERE) == [2]
+    assert Snapshots(disk, HERE).offsets() == [2]
 
 
 def test_a_snapshot_from_beyond_the_end_is_not_used(disk, log):

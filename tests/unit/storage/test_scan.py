@@ -94,9 +94,7 @@ def test_skimming_notes_what_a_walk_would_find(monkeypatch, scan_bytes):
         pytest.param(batch(b"odd", base_offset=3, leader_epoch=3), id="behind a gap"),
         pytest.param(batch(b"odd", base_offset=1, leader_epoch=3), id="an offset again"),
         pytest.param(batch(b"odd", base_offset=2, leader_epoch=4), id="another epoch"),
-        pytest.param(
-            batch(b"odd", base_offset=2, leader_epoch=3, producer=(5, 0, 0)), id="of a producer"
-        ),
+        pytest.param(batch(b"odd", base_offset=2, leader_epoch=3, producer=(5, 0, 0)), id="of a producer"),
     ],
 )
 def test_skimming_stops_before_a_batch_that_is_not_usual(odd):

@@ -1,0 +1,97 @@
+"""Finding things in the segments of a log: by offset, by time. The last step in the life of a fetch.
+
+What is found is a place in a file. Nothing is parsed or copied on the way to it, except where a single record is asked
+for by its time.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.records import frames
+from ottla.records.record import Record
+from ottla.storage.files import File
+from ottla.storage.scan import BatchAt
+from ottla.storage.segment import NO_TIMESTAMP, Segment
+from ottla.storage.segments import Segments
+
+
+class Slice(NamedTuple):
+    """A stretch of a segment's file, from the start of the batch that holds `offset`."""
+
+    offset: int
+    file: File | None
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        return b"" if self.file is None else self.file.read_at(self.position, self.size)
+
+
+class TimedOffset(NamedTuple):
+    """The answer to "from which offset on are records this new?"."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def slice_from(
+    segments: Segments, offset: int, bytes_max: int, end: int, log_end_offset: int, *, at_least_one: bool
+) -> Slice:
+    """The batches from the one that holds `offset` on, up to `bytes_max` and below `end`, in one segment."""
+    for segment in segments.from_offset(offset):
+        if segment.base_offset >= end:
+            break
+        if (batch := segment.find(offset)) is None:
+            continue
+        file_end = segment.size
+        if end < segments.end_of(segment, log_end_offset) and (beyond := segment.find(end)) is not None:
+            file_end = beyond.position
+        size = min(max(bytes_max, batch.size if at_least_one else 0), file_end - batch.position)
+        if size > 0:
+            return Slice(batch.base_offset, segment.file, batch.position, size)
+        break
+    return Slice(offset, None, 0, 0)
+
+
+def batch_by_time(segments: Segments, timestamp: int, log_start_offset: int) -> BatchAt | None:
+    """The first batch that has a record of `timestamp` or later."""
+    for segment in segments.from_offset(log_start_offset):
+        if (batch := segment.find_by_time(timestamp, log_start_offset)) is not None:
+            return batch
+    return None
+
+
+def record_by_time(segments: Segments, timestamp: int, log_start_offset: int) -> TimedOffset | None:
+    """The first record of `timestamp` or later."""
+    for segment in segments.from_offset(log_start_offset):
+        batch = segment.find_by_time(timestamp, log_start_offset)
+        while batch is not None:
+            for record in _records(segment, batch):
+                if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                    return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
+            # The record that made the batch promising lies before the start of the log.
+            batch = next((b for b in segment.batches(batch.end) if b.max_timestamp >= timestamp), None)
+    return None
+
+
+def newest_record(segments: Segments, log_start_offset: int) -> TimedOffset | None:
+    """The record with the largest timestamp; the first of them, if there are several (KIP-734)."""
+    newest = max(_newest_ms(s, log_start_offset) for s in segments.from_offset(log_start_offset))
+    return record_by_time(segments, newest, log_start_offset) if newest >= 0 else None
+
+
+def _newest_ms(segment: Segment, log_start_offset: int) -> int:
+    if segment.base_offset >= log_start_offset:
+        return segment.newest.timestamp
+    if (first := segment.find(log_start_offset)) is None:
+        return NO_TIMESTAMP
+    within = [r.timestamp for r in _records(segment, first) if r.offset >= log_start_offset]
+    return max(
+        [*within, *(batch.max_timestamp for batch in segment.batches(first.end))], default=NO_TIMESTAMP
+    )
+
+
+def _records(segment: Segment, batch: BatchAt) -> Iterator[Record]:
+    data = segment.file.read_at(batch.position, batch.size)
+    return frames.records_of(data, frames.read_frame(data))

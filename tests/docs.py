@@ -1,0 +1,50 @@
+"""`make docs`: the pages of docs/reference, written from the tables in the code."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+
+
+def _errors() -> str:
+    from ottla.core.reference import errors_markdown
+
+    return errors_markdown()
+
+
+def _configuration() -> str:
+    from ottla.core.reference import config_markdown
+    from ottla.storage.config import TopicConfig
+
+    return config_markdown([TopicConfig])
+
+
+def _protocol() -> str:
+    from ottla.protocol.reference import protocol_markdown
+
+    return protocol_markdown()
+
+
+def _cli() -> str:
+    from ottla.cli.main import cli
+    from ottla.cli.reference import cli_markdown
+
+    return cli_markdown(cli)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "errors.md": _errors,
+    "configuration.md": _configuration,
+    "protocol.md": _protocol,
+    "cli.md": _cli,
+}
+
+
+def main() -> None:
+    for name, render in PAGES.items():
+        (REFERENCE / name).write_text(render())
+        print(f"docs/reference/{name}")
+
+
+if __name__ == "__main__":
+    main()
