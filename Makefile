@@ -5,8 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 COMPILED := build/compiled/lib
 ARGS   ?= --help
+CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
+	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
-.PHONY: help run test test-pure test-compiled check format docs compiled bench clean
+.PHONY: help run test test-pure test-compiled run-compiled check format docs compiled bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,9 +22,14 @@ test-pure: $(VENV)/.test
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
 # The same tests on the compiled modules. PYTHONSAFEPATH keeps the sources in this directory from standing in for them.
-test-compiled: compiled
+test-compiled: $(VENV)/.test
+	@if $(CAN_COMPILE); then $(MAKE) --no-print-directory run-compiled; \
+	else echo "the compiled modules are not tested: there is no C compiler, or no Python.h (Debian: gcc, python3-dev)"; fi
+
+run-compiled: compiled
 	PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED) OTTLA_EXPECT_COMPILED=1 $(BIN)/pytest -q -n 2 --dist loadfile \
-		tests/unit/records tests/unit/storage tests/property/test_records_*.py tests/property/test_log_machine.py
+		tests/unit/records tests/unit/storage tests/property/test_records_*.py \
+		tests/property/test_log_machine.py tests/property/test_storage_fuzz.py
 
 check: $(VENV)/.test  ## Lint, format, types, layers, house rules, generated documentation
 	$(BIN)/ruff check -q .
@@ -39,7 +46,8 @@ docs: $(VENV)/.test  ## Write docs/reference anew from the tables in the code
 
 compiled: $(COMPILED)/.built  ## Build the optional mypyc tree under build/compiled
 
-bench: $(VENV)/.test compiled  ## Measure; ratios within one run (ONLY="log records" picks some)
+bench: $(VENV)/.test  ## Measure; ratios within one run (ONLY="log records" picks some)
+	@if $(CAN_COMPILE); then $(MAKE) --no-print-directory compiled; fi
 	$(BIN)/python -m bench $(ONLY)
 
 clean:  ## Remove what was built, and the virtual environment
@@ -56,7 +64,6 @@ $(VENV)/.test: $(VENV)/bin/pip pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
-# Where no C compiler is to be had the tree stays pure, and says so; its tests then skip what only it could show.
 $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find ottla -name '*.py' 2>/dev/null)
 	rm -rf $(COMPILED)
 	OTTLA_COMPILE=1 $(BIN)/python -W ignore setup.py -q build --build-base build/compiled --build-lib $(COMPILED)

@@ -10,9 +10,8 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "ottla").rglob("*.py"))
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
-LONG_FOR_A_REASON = {
-    ("ottla/records/section.py", "decode")
-}  # the hottest loop: a call per varint would halve its speed
+# The hottest loop there is: a call per varint would halve its speed.
+LONG_FOR_A_REASON = {("ottla/records/section.py", "decode")}
 BANNED_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Impl", "Abstract", "Base")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError|placeholder)\b")
 

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 from ottla.core.types import Buffer
 from ottla.records import batch, legacy
+from ottla.records.batch import HEADER_SIZE
 from ottla.records.compression import OUTPUT_BYTES_MAX
 from ottla.records.errors import corrupt
+from ottla.records.legacy import MESSAGE_SIZE_MIN
 from ottla.records.record import Record
 
 OVERHEAD = 12
 _START = struct.Struct(">qiib")
-_LENGTH_MIN = {0: legacy.MESSAGE_SIZE_MIN[0], 1: legacy.MESSAGE_SIZE_MIN[1], 2: batch.HEADER_SIZE - OVERHEAD}
+_LENGTH_MIN = {0: MESSAGE_SIZE_MIN[0], 1: MESSAGE_SIZE_MIN[1], 2: HEADER_SIZE - OVERHEAD}
 
 
 class Frame(NamedTuple):

@@ -63,7 +63,9 @@ class SortedEntries:
             self.last = unpack(data, (self.count - 1) * size)
 
     def append(self, key: int, value: int) -> None:
-        assert self.last is None or key > self.last[0], "index entries grow"
+        """Add an entry. A key that does not grow comes from a damaged batch that was kept: no hint leads there."""
+        if self.last is not None and key <= self.last[0]:
+            return
         if self.count % self._per_page == 0:
             self._page_keys.append(key)
         self._pending += self.layout.pack(key, value)

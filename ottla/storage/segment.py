@@ -187,8 +187,12 @@ class Segment:
         """Write offset and time index anew from the headers of the batches."""
         self._indexed = False  # until all of it is there: what fails half-way is done again
         self._start_indexes()
+        expected = self.base_offset
         for batch in self.batches():
-            self.note(batch.last_offset, batch.position, batch.size, batch.max_timestamp)
+            # A damaged batch that was kept may lie about its offsets: it is walked over, but nothing leads to it.
+            if batch.base_offset >= expected and batch.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX:
+                self.note(batch.last_offset, batch.position, batch.size, batch.max_timestamp)
+                expected = batch.next_offset
         self._indexed = True
 
     def start_over(self) -> None:
@@ -300,7 +304,7 @@ class Segment:
             if batch is None or batch.max_timestamp != last.timestamp:
                 raise CorruptIndex(f"{self.times.entries.path} contradicts the log")
             start, newest = batch.position, Newest(*last)
-        unindexed = 0
+        unindexed, last_offset = 0, self.base_offset - 1
         for batch in walk(self.file, min(start, indexed_to), self.size):
             if batch.max_timestamp > newest.timestamp:
                 newest = Newest(batch.max_timestamp, batch.last_offset)
@@ -308,6 +312,9 @@ class Segment:
                 if unindexed > self._config.index_interval_bytes and not self.offsets.is_full:
                     raise CorruptIndex(f"{self.offsets.entries.path} lacks entries")
                 unindexed += batch.size
+            last_offset = batch.last_offset
+        if (entry := self.offsets.last) is not None and entry.offset > last_offset:
+            raise CorruptIndex(f"{self.offsets.entries.path} speaks of offsets behind the last batch")
         self._newest, self._unindexed_bytes = newest, unindexed
         self._is_index_full = self.offsets.is_full or self.times.is_full
 
