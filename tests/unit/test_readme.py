@@ -114,9 +114,3 @@ def _check_exists(line: str) -> None:
     elif words[:1] == ["ottla"]:
         path = [word for word in words[1:] if re.fullmatch("[a-z-]+", word) and not word.startswith("-")]
         assert CliRunner().invoke(cli, [*path[:2], "--help"]).exit_code == 0, line
-
-
-def test_every_file_that_a_page_links_to_is_there() -> None:
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
-        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
