@@ -20,6 +20,7 @@ from typing import Protocol
 from ottla.core.types import Buffer
 
 HANDLES_MAX = 1024
+_sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
 class File(Protocol):
@@ -222,7 +223,7 @@ class OsFile:
         with self._lock:
             fd = os.dup(self._descriptor())
         try:
-            os.fdatasync(fd)
+            _sync(fd)
         finally:
             os.close(fd)
 

@@ -103,6 +103,8 @@ class Flushable(Protocol):
     @property
     def recovery_point(self) -> int: ...
 
+    def is_flush_due(self, now_ms: int) -> bool: ...
+
     def begin_flush(self) -> FlushJob: ...
 
     def end_flush(self, job: FlushJob) -> None: ...
@@ -117,6 +119,11 @@ class GroupCommit:
         self._log = log
         self._files = files
         self._running: asyncio.Task[None] | None = None
+
+    async def settle(self, offset: int, now_ms: int) -> None:
+        """Return when the topic's flush policy lets records below `offset` be acknowledged."""
+        if self._log.is_flush_due(now_ms):
+            await self.reach(offset)
 
     async def reach(self, offset: int) -> None:
         """Return when all records below `offset` are on the disk.

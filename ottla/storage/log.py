@@ -34,8 +34,6 @@ from ottla.storage.txn_index import AbortedTxn, TxnIndex
 
 logger = logging.getLogger(__name__)
 
-RETRY_KEEPS_ITS_OFFSETS = "a retry of a batch that is in the log already"
-
 
 class Appended(NamedTuple):
     """Where batches came to lie. `is_duplicate` if they lay there before and nothing was written."""
@@ -103,7 +101,7 @@ class Log:
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no batch to append")
         numbered = len(batches) > 1 or batches[0].producer_id >= 0
-        if numbered and (repeated := self._check_producers(batches, view)) is not None:
+        if numbered and (repeated := self._check_producer(batches, view)) is not None:
             return Appended(repeated.first_offset, repeated.last_offset, is_duplicate=True)
         self._write(view, batches, now_ms)
         appended_at = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
@@ -120,21 +118,19 @@ class Log:
         self._write(view[:whole], batches, now_ms)
         return Appended(batches[0].base_offset, self.end_offset - 1)
 
-    def _check_producers(self, batches: list[BatchHeader], view: memoryview) -> WrittenBatch | None:
-        """The batch that the first one repeats, if it does. Raises if one of them may not be written."""
-        position = 0
-        for batch in batches:
-            if batch.producer_id < 0:
-                position += batch.size
-                continue
-            if batch.is_control:
-                if (marker := marker_of(batch, view[position : position + batch.size])) is not None:
-                    self.producers.check_marker(marker)
-            elif (repeated := self.producers.check(stamp_of(batch))) is not None:
-                if batch is not batches[0]:
-                    raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, RETRY_KEEPS_ITS_OFFSETS)
-                return repeated
-            position += batch.size
+    def _check_producer(self, batches: list[BatchHeader], view: memoryview) -> WrittenBatch | None:
+        """The batch that this one repeats, if it does. Raises if it may not be written."""
+        if len(batches) > 1:
+            if any(batch.producer_id >= 0 for batch in batches):
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD, "a producer that numbers its batches sends one at a time"
+                )
+            return None
+        batch = batches[0]
+        if not batch.is_control:
+            return self.producers.check(stamp_of(batch))
+        if (marker := marker_of(batch, view)) is not None:
+            self.producers.check_marker(marker)
         return None
 
     def _write(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> None:

@@ -89,6 +89,7 @@ def _load(
     loaded.epochs.truncate_from_end(loaded.end_offset)
     loaded.epochs.truncate_from_start(loaded.log_start_offset)
     Snapshots(files, directory).remove_beyond(loaded.end_offset)
+    _report_what_is_missing(loaded)
     loaded.recovery_point = min(recovery_point, loaded.end_offset)
     return loaded
 
@@ -142,6 +143,15 @@ def _follows_a_hole(loaded: Recovery, segment: Segment, config: TopicConfig) -> 
     return is_hole and loaded.end_offset >= loaded.recovery_point
 
 
+def _report_what_is_missing(loaded: Recovery) -> None:
+    """A file that was cut between two batches looks whole; that it once went further is what the checkpoint knows."""
+    if loaded.end_offset < loaded.recovery_point and not loaded.damage:
+        active = loaded.segments.active
+        reason = f"the log ends at offset {loaded.end_offset}, it once reached {loaded.recovery_point}"
+        loaded.damage.append(Damage(active.path, active.size, reason))
+        logger.error("%s", loaded.damage[-1])
+
+
 def _drop_from(files: Files, directory: str, loaded: Recovery, offset: int) -> None:
     """Nothing may follow the place where a log was cut."""
     for dropped in reversed(loaded.segments.drop_from(offset)):
@@ -165,10 +175,18 @@ def _start_over(files: Files, directory: str, config: TopicConfig, loaded: Recov
 
 
 def _rebuild_epochs(loaded: Recovery) -> None:
-    """Without a checkpoint, the batches themselves say who led when."""
-    loaded.epochs.entries = []
+    """Without a checkpoint, the batches themselves say who led when. One whose epoch a later one undercuts lies."""
+    runs: list[tuple[int, int]] = []
     for segment in loaded.segments:
         for batch in segment.batches():
-            loaded.epochs.append(batch.leader_epoch, batch.base_offset)
+            if batch.leader_epoch >= 0 and (not runs or batch.leader_epoch != runs[-1][0]):
+                runs.append((batch.leader_epoch, batch.base_offset))
+    believed: list[tuple[int, int]] = []
+    for run in reversed(runs):
+        if not believed or run[0] <= believed[-1][0]:
+            believed.append(run)
+    loaded.epochs.entries = []
+    for epoch, start_offset in reversed(believed):
+        loaded.epochs.append(epoch, start_offset)
     if loaded.epochs.entries:
         loaded.epochs.save()

@@ -1,7 +1,5 @@
 """How a batch in the log changes what the log knows of its producers. Shared by appends, recovery and truncation."""
 
-from collections.abc import Iterable
-
 from ottla.core.types import Buffer
 from ottla.records.batch import HEADER_SIZE, BatchHeader, read_header, records_of
 from ottla.records.control import ControlType, decode_marker
@@ -9,6 +7,7 @@ from ottla.records.errors import RecordError
 from ottla.storage.files import Files
 from ottla.storage.producers import Marker, Producers, Stamp
 from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
 from ottla.storage.txn_index import AbortedTxn, TxnIndex
 
@@ -58,19 +57,19 @@ def apply(
             txns.append(aborted)
 
 
-def restore(files: Files, directory: str, segments: Iterable[Segment], end_offset: int) -> Producers:
+def restore(files: Files, directory: str, segments: Segments, end_offset: int) -> Producers:
     """The producers as they were before `end_offset`: the newest snapshot that is good, and what follows it."""
     producers = Producers()
     start, known = Snapshots(files, directory).newest(end_offset)
     producers.restore(known)
-    for segment in segments:
+    for segment in segments.from_offset(start):
         if segment.base_offset >= end_offset:
             break
         _replay(segment, start, end_offset, producers)
     return producers
 
 
-def rebuild_txns(files: Files, directory: str, segments: Iterable[Segment], segment: Segment) -> None:
+def rebuild_txns(files: Files, directory: str, segments: Segments, segment: Segment) -> None:
     """Write the transaction index of a segment anew: from its markers, and from what was open before it."""
     producers = restore(files, directory, segments, segment.base_offset)
     aborted: list[AbortedTxn] = []

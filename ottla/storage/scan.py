@@ -24,7 +24,7 @@ LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LENGTH_OVERHEAD}
 
 LOOK_UP_BYTES = 8192  # a little more than the space between two index entries
 SCAN_BYTES = 1 << 20
-SEARCH_BYTES = 4 << 20  # a few times the largest batch that a broker accepts by default
+OFFSETS_AHEAD_MAX = 1 << 31  # as many as one segment can number
 
 
 Note = Callable[[int, int, int, int], None]
@@ -171,21 +171,32 @@ class Scanner:
 
 
 def find_intact(file: File, start: int, end: int, offset_min: int) -> BatchAt | None:
-    """The first whole batch that starts anywhere in [start, end), within reach: is anything alive behind damage?"""
-    data = file.read_at(start, min(end - start, SEARCH_BYTES))
-    at = data.find(b"\x02", MAGIC_AT)
-    while at >= 0:
-        candidate = at - MAGIC_AT
-        try:
-            batch = parse_header(data, candidate, start + candidate, end, file.path)
-        except BrokenChain:
-            batch = None
-        if batch is not None and batch.base_offset >= offset_min:
-            view = data[candidate : candidate + batch.size]
-            if len(view) == batch.size and is_intact(batch, view):
-                return batch
-        at = data.find(b"\x02", at + 1)
+    """The first whole batch of magic 2 that starts anywhere in [start, end): is anything alive behind damage?"""
+    while end - start >= HEADER_SIZE:
+        window = file.read_at(start, min(end - start, SCAN_BYTES))
+        at = window.find(b"\x02", MAGIC_AT)
+        while at >= 0 and at - MAGIC_AT + HEADER_SIZE <= len(window):
+            found = _intact_at(file, window, at - MAGIC_AT, start + at - MAGIC_AT, end, offset_min)
+            if found is not None:
+                return found
+            at = window.find(b"\x02", at + 1)
+        start += max(1, len(window) - HEADER_SIZE + 1)  # a header may lie across two windows
     return None
+
+
+def _intact_at(
+    file: File, window: bytes, at: int, position: int, end: int, offset_min: int
+) -> BatchAt | None:
+    try:
+        batch = parse_header(window, at, position, end, file.path)
+    except BrokenChain:
+        return None
+    if not offset_min <= batch.base_offset < offset_min + OFFSETS_AHEAD_MAX:
+        return None
+    data = window[at : at + batch.size]
+    if len(data) < batch.size:
+        data = file.read_at(position, batch.size)
+    return batch if len(data) == batch.size and is_intact(batch, data) else None
 
 
 def parse_header(view: Buffer, at: int, position: int, end: int, path: str) -> BatchAt:

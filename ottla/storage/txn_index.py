@@ -1,7 +1,7 @@
 """`.txnindex`: the aborted transactions whose marker lies in this segment, in the order of their markers.
 
 A reader who asks for committed records only is told which of these overlap what it fetched. The file exists only
-where a transaction was aborted. It has no checksum; entries that contradict the segment mean it is rebuilt.
+where a transaction was aborted. It has no checksum; entries that contradict each other mean it is rebuilt.
 """
 
 import struct

@@ -228,3 +228,40 @@ def test_without_an_epoch_checkpoint_the_batches_say_who_led_when():
     log = case.open()
     assert [tuple(e) for e in log.epochs.entries] == [(0, 0), (1, 6), (2, 12), (5, 18)]
     assert log.end_offset == 3 * BATCHES
+
+
+def test_a_lying_epoch_is_not_believed_when_the_checkpoint_is_rebuilt():
+    case = Case(EPOCHS)
+    content = bytearray(case.content)
+    content[case.starts[3] + 12] ^= 0x40  # the highest byte of the leader epoch
+    case.write(bytes(content))
+    case.disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+    log = case.open(clean=True)
+    assert [tuple(e) for e in log.epochs.entries] == [(0, 0), (1, 6), (2, 12), (5, 18)]
+
+
+@pytest.mark.parametrize("clean", [False, True], ids=["crash", "clean"])
+def test_a_file_cut_between_two_batches_below_the_recovery_point_is_reported(clean):
+    case = Case()
+    case.write(case.content[: case.starts[5]])
+    log = case.open(recovery_point=3 * BATCHES, clean=clean)
+    assert log.end_offset == 15
+    assert [(d.position, "once reached 24" in d.reason) for d in log.recovery.damage] == [
+        (case.starts[5], True)
+    ]
+
+
+def test_whole_batches_far_behind_damage_are_kept():
+    """Further than one window of the search, with the damage in a batch that is itself larger than that."""
+    disk = SimDisk()
+    config = TopicConfig({"max.message.bytes": "8 MiB"})
+    log = Log.open(disk, DIRECTORY, config)
+    for size in (10, 5 << 20, 10):
+        log.append(build([Record(0, 1000, None, b"x" * size)]), 0, 2000)
+    log.close()
+    content = bytearray(disk.read(SEGMENT))
+    content[200] ^= 1
+    disk.open(SEGMENT).write_at(0, content)
+    log = Log.open(disk, DIRECTORY, config, recovery_point=3)
+    assert len(log.recovery.damage) == 1
+    assert (log.end_offset, disk.size(SEGMENT)) == (3, len(content))

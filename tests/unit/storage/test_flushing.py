@@ -9,7 +9,7 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.storage.flushing import GroupCommit
 from ottla.storage.log import Log
 from ottla.testing.disk import SimDisk, SimFile
-from tests.unit.storage.helpers import config, crash, open_log, put, values_of
+from tests.unit.storage.helpers import NOW, config, crash, open_log, put, values_of
 
 
 class CountingDisk(SimDisk):
@@ -211,3 +211,27 @@ def test_bytes_are_synced_before_names(disk, log, monkeypatch):
     log.flush()
     assert order[-1] == "directory"
     assert any(path.endswith(".snapshot"[-10:]) for path in order)
+
+
+def test_the_flush_policy_says_when_an_acknowledgement_waits_for_the_disk(disk):
+    log = open_log(
+        disk, config(segment_bytes=1 << 20, segment_index_bytes=4096, flush_messages=3, flush_ms=500)
+    )
+    commit = GroupCommit(log, disk)
+
+    def recovery_point_after(now_ms: int) -> int:
+        put(log, b"v")
+        asyncio.run(commit.settle(log.end_offset, now_ms))
+        return log.recovery_point
+
+    assert [recovery_point_after(NOW) for _ in range(6)] == [0, 0, 3, 3, 3, 6], "every third record"
+    assert [recovery_point_after(NOW + wait) for wait in (0, 500)] == [6, 8], "or after half a second"
+
+
+def test_one_record_per_flush_is_a_sync_before_every_acknowledgement(disk):
+    log = open_log(disk, config(segment_bytes=1 << 20, segment_index_bytes=4096, flush_messages=1))
+    commit = GroupCommit(log, disk)
+    for end_offset in range(1, 6):
+        put(log, b"v")
+        asyncio.run(commit.settle(end_offset, NOW))
+        assert log.recovery_point == end_offset

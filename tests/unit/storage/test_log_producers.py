@@ -57,10 +57,13 @@ def test_gaps_and_old_epochs_are_refused(log):
     assert log.end_offset == 1
 
 
-def test_a_producer_behind_a_batch_without_one_is_checked_too(log):
-    put(log, b"a", producer=(7, 1, 0))
-    sneaky = batch(b"x") + batch(b"b", producer=(7, 0, 5))
-    assert refusal(lambda: log.append(sneaky, 0, NOW)) is ErrorCode.INVALID_PRODUCER_EPOCH
+def test_numbered_batches_come_one_at_a_time(log):
+    """Otherwise a retry could hide a new batch behind it, and a batch without a producer one that is fenced."""
+    first, second = batch(b"a", producer=(7, 1, 0)), batch(b"b", producer=(7, 1, 1))
+    for data in (first + second, batch(b"x") + first, first + batch(b"x")):
+        assert refusal(lambda data=data: log.append(data, 0, NOW)) is ErrorCode.INVALID_RECORD
+    assert log.end_offset == 0
+    assert log.append(batch(b"x") + batch(b"y"), 0, NOW).last_offset == 1
 
 
 @pytest.mark.parametrize("how", RESTARTS)
