@@ -77,36 +77,43 @@ def refuse_objects(field: str) -> NoReturn:
 class UnknownTags(Mapping[int, bytes]):
     """Tagged fields that the declaration does not know, kept as they came and parsed when somebody looks.
 
-    One bytes object instead of a dict: a struct of four bytes must not grow to three hundred.
+    One bytes object instead of a dict: a struct of four bytes must not grow to three hundred. Whoever looks
+    gets the dict, made once: a mapping that parses per key takes the square of a hostile section's length.
     """
 
-    __slots__ = ("_raw",)
+    __slots__ = ("_tags",)
 
     def __init__(self, raw: bytes) -> None:
-        self._raw = raw
+        self._tags: bytes | dict[int, bytes] = raw
 
     def __getitem__(self, tag: int) -> bytes:
-        return dict(self._parse())[tag]
+        return self._parsed()[tag]
 
     def __iter__(self) -> Iterator[int]:
-        return (tag for tag, _ in self._parse())
+        return iter(self._parsed())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._parse())
+        return len(self._parsed())
 
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
-        return repr(dict(self))
+        return repr(self._parsed())
 
-    def _parse(self) -> Iterator[tuple[int, bytes]]:
-        position = 0
-        while position < len(self._raw):
-            tag, position = read_uvarint(self._raw, position)
-            size, position = read_uvarint(self._raw, position)
-            yield tag, self._raw[position : position + size]
-            position += size
+    def _parsed(self) -> dict[int, bytes]:
+        if isinstance(self._tags, bytes):
+            self._tags = dict(_tags_in(self._tags))
+        return self._tags
+
+
+def _tags_in(raw: bytes) -> Iterator[tuple[int, bytes]]:
+    position = 0
+    while position < len(raw):
+        tag, position = read_uvarint(raw, position)
+        size, position = read_uvarint(raw, position)
+        yield tag, raw[position : position + size]
+        position += size
 
 
 def read_tag_count(buffer: Buffer, position: int, size: int) -> tuple[int, int]:

@@ -70,6 +70,15 @@ def test_unknown_tags_look_like_a_dict():
     assert isinstance(tags, UnknownTags)
 
 
+def test_unknown_tags_are_parsed_once_however_often_they_are_looked_at():
+    raw = b"".join(uvarint(tag) + b"\x02hi" for tag in range(20_000))
+    tags = UnknownTags(raw)
+    assert tags[7] is tags[7]
+    out = bytearray()
+    write_tags(out, {}, tags)
+    assert out == uvarint(20_000) + raw
+
+
 @pytest.mark.parametrize("data", [b"\x02\x05\x00\x01\x00", b"\x02\x05\x00\x05\x00"])
 def test_tags_that_do_not_grow_are_refused(data):
     with pytest.raises(ProtocolError, match="after tag 5"):
