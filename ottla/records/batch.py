@@ -24,8 +24,6 @@ from ottla.records.record import Record, Row
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
-PREFIX = struct.Struct(">qii")
-"""Base offset, length and leader epoch: what a broker writes, and no checksum covers."""
 LENGTH_OVERHEAD = 12
 """Bytes of a batch that its length field does not count: base offset and length."""
 
@@ -33,6 +31,7 @@ BASE_OFFSET_AT, LENGTH_AT, LEADER_EPOCH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT = 0,
 LAST_OFFSET_DELTA_AT, BASE_TIMESTAMP_AT, MAX_TIMESTAMP_AT = 23, 27, 35
 PRODUCER_ID_AT, PRODUCER_EPOCH_AT, BASE_SEQUENCE_AT, COUNT_AT, RECORDS_AT = 43, 51, 53, 57, 61
 
+CODEC_BITS = 7
 TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, DELETE_HORIZON_BIT = 1 << 3, 1 << 4, 1 << 5, 1 << 6
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_LEADER_EPOCH = -1, -1, -1, -1
@@ -129,7 +128,7 @@ def check(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise corrupt(f"magic {magic} where a batch of magic 2 was expected")
     if crc32c(memoryview(buffer)[position + ATTRIBUTES_AT : end]) != crc:
         raise corrupt(f"the batch at offset {base_offset} fails its CRC")
-    if attributes & 7 > Codec.ZSTD:
+    if attributes & CODEC_BITS > Codec.ZSTD:
         codec_of(attributes)  # says that there is no such codec
     if last_offset_delta < 0 or not 0 <= count <= last_offset_delta + 1:
         raise invalid(f"{count} records do not fit offsets 0 to {last_offset_delta} of their batch")
@@ -182,7 +181,7 @@ def _chunks(header: BatchHeader, data: bytes, start: int, end: int, *, as_rows: 
         decoded, start = section.decode(
             data, start, end, count, header.base_offset, base_timestamp, is_append_time, as_rows
         )
-        remaining -= count
+        remaining -= len(decoded)
         yield decoded
     if start != end:
         raise invalid(f"{end - start} bytes follow the last record of a batch")
@@ -213,7 +212,7 @@ def _opened(buffer: Buffer, position: int, limit: int) -> tuple[BatchHeader, byt
         raise invalid(f"a batch cannot start at offset {header.base_offset}")
     start = position + RECORDS_AT
     codec = header.codec
-    if codec is not Codec.NONE:
+    if codec is not Codec.NONE and start < end:  # without records nothing was compressed
         data = decompress(codec, memoryview(buffer)[start:end], limit)
         start, end = 0, len(data)
     elif isinstance(buffer, bytes):

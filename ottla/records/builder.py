@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from ottla.records import section
 from ottla.records.batch import (
     ATTRIBUTES_AT,
+    CODEC_BITS,
     CONTROL_BIT,
     CREATE_TIME,
     DELETE_HORIZON_BIT,
@@ -117,7 +118,7 @@ class BatchBuilder:
             self._leader_epoch,
             MAGIC,
             0,
-            self._attributes,
+            self._attributes if self.count else self._attributes & ~CODEC_BITS,
             last_offset - self.base_offset,
             NO_TIMESTAMP if self._base_timestamp is None else self._base_timestamp,
             self._log_append_time if append_time else self.max_timestamp,

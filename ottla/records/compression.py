@@ -54,21 +54,22 @@ def _gzip(data: Buffer, level: int) -> bytes:
 def _gunzip(data: Buffer, limit: int) -> bytes:
     view = memoryview(data)
     parts: list[bytes] = []
-    position = _gunzip_member(view, 0, parts, limit)
+    position, room = _gunzip_member(view, 0, parts, limit, limit)
     # What follows a member and does not look like another is ignored, as Java does.
     while bytes(view[position : position + 2]) == b"\x1f\x8b":
-        position = _gunzip_member(view, position, parts, limit)
+        position, room = _gunzip_member(view, position, parts, room, limit)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _gunzip_member(view: memoryview, position: int, parts: list[bytes], limit: int) -> int:
-    """Decode the member at `position` into `parts`; returns where it ends.
+def _gunzip_member(
+    view: memoryview, position: int, parts: list[bytes], room: int, limit: int
+) -> tuple[int, int]:
+    """Decode the member at `position` into `parts`; returns where it ends, and the room that it leaves.
 
     Input is handed over in slices, because zlib copies what it leaves: thousands of tiny members stay cheap
     that way.
     """
     stream = zlib.decompressobj(31)
-    room = limit - sum(map(len, parts))
     step = 1024 if position else _PIECE_BYTES
     while not stream.eof:
         piece = view[position : position + step]
@@ -85,7 +86,7 @@ def _gunzip_member(view: memoryview, position: int, parts: list[bytes], limit: i
             parts.append(part)
         position += len(piece) - len(stream.unconsumed_tail) - len(stream.unused_data)
         step = min(step * 2, _PIECE_BYTES)
-    return position
+    return position, room
 
 
 _TABLE = {

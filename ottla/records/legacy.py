@@ -31,6 +31,7 @@ _ENTRY = struct.Struct(">qiIbb")
 _CRC_AT, _MAGIC_AT, _ATTRIBUTES_AT, _TIMESTAMP_AT = 12, 16, 17, 18
 _KEY_AT = (18, 26)
 _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
+_OFFSET_MAX = (1 << 63) - 1
 
 
 class MessageHeader(NamedTuple):
@@ -118,18 +119,19 @@ def _decompress(header: MessageHeader, value: bytes, limit: int) -> bytes:
 
 def _base_offset(wrapper: MessageHeader, inner: bytes) -> int:
     """What to add to the offsets inside a wrapper, once all of its messages have been found sound."""
-    least = last = None
+    least = most = last = None
     for position, _ in iter_messages(inner):
         header = check(inner, position)
         if header.magic != wrapper.magic or header.codec is not Codec.NONE:
             raise invalid("a compressed message holds a message of another magic, or another compressed one")
-        least = header.offset if least is None else min(least, header.offset)
         last = header.offset
-    if least is None or last is None:
+        least = last if least is None else min(least, last)
+        most = last if most is None else max(most, last)
+    if least is None or most is None or last is None:
         raise invalid("a compressed message holds nothing")
     if wrapper.magic == 0 or wrapper.offset == 0:
         return 0  # absolute offsets; or a librdkafka of old, which leaves the wrapper's at 0
-    if wrapper.offset - last + least < 0:
+    if wrapper.offset - last + least < 0 or wrapper.offset - last + most > _OFFSET_MAX:
         raise invalid("the offsets inside a compressed message contradict its own")
     return wrapper.offset - last
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 COMPILED = __file__.endswith((".so", ".pyd"))
 RECORD_SIZE_MIN = 7
 """One byte for each of length, attributes, two deltas, two lengths and the header count."""
+HEADERS_MAX: Final = 200_000
+"""Headers of one record. Two bytes make one, and a few compressed bytes millions of those: unbounded, they
+would take dozens of times the cap on what is decompressed."""
 _NULL: Final = b"\x01"  # the length of what is null: -1, zig-zagged
 SUM_SAFE: Final = 1 << 62
 """A sum of two 64-bit numbers below this, either way, may still be one that wrapped around."""
@@ -46,7 +49,8 @@ def decode(
     is_append_time: bool,
     as_rows: bool,
 ) -> tuple[list[Any], int]:
-    """The next `count` records of `data[position:end]`, and the position behind them.
+    """The next `count` records of `data[position:end]`, and the position behind them. Fewer, but at least
+    one, if they hold many headers.
 
     They come as `Record` objects or, `as_rows`, as plain tuples of the same five fields, which interpreted
     code unpacks faster than it reads attributes. With `is_append_time` the base timestamp is every record's
@@ -56,6 +60,7 @@ def decode(
     """
     out: list[Any] = []
     index: i64 = 0
+    headers_left: i64 = HEADERS_MAX
     try:
         while index < count:
             # Of every varint the first two bytes are read here, as a zig-zagged number; the rest is rare.
@@ -139,6 +144,9 @@ def decode(
                 position += 1
             else:
                 headers, position = read_headers(data, position, record_end)
+                headers_left -= len(headers)
+                if headers_left < 0:
+                    count = index + 1
             if position != record_end:
                 raise invalid("a record is not as long as its fields")
             if as_rows:
@@ -156,6 +164,8 @@ def read_headers(data: bytes, position: i64, end: i64) -> tuple[tuple[Header, ..
     count, position = read_varint(data, position)
     if count < 0 or count * 2 > end - position:
         raise invalid("a record's header count does not fit it")
+    if count > HEADERS_MAX:
+        raise invalid(f"a record has {count} headers, {HEADERS_MAX} are allowed")
     headers: list[Header] = []
     while count > 0:
         size, position = read_varint(data, position)
@@ -222,6 +232,8 @@ def walk_headers(data: bytes, position: i64, end: i64) -> i64:
     count, position = read_varint(data, position)
     if count < 0 or count * 2 > end - position:
         raise invalid("a record's header count does not fit it")
+    if count > HEADERS_MAX:
+        raise invalid(f"a record has {count} headers, {HEADERS_MAX} are allowed")
     while count > 0:
         size, position = read_varint(data, position)
         if size < 0 or size > end - position:

@@ -106,17 +106,6 @@ def _encode(value: i64) -> bytes:
     return bytes(encoded)
 
 
-def varint_size(value: i64) -> int:
-    """How many bytes `append_varint` writes."""
-    half: i64 = ~value if value < 0 else value
-    size = 1
-    half >>= 6
-    while half > 0:
-        size += 1
-        half >>= 7
-    return size
-
-
 _TABLE_SIZE: Final = 1024
 _TABLE: Final = [_encode(value) for value in range(_TABLE_SIZE)]
 """Lengths, and deltas of small batches, are numbers like these."""

@@ -221,6 +221,20 @@ def test_an_empty_batch_holds_its_place():
     batch.walk(raw)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_empty_batch_is_not_compressed_and_is_read_even_if_it_says_so(codec):
+    raw = build([], base_offset=40, last_offset=49, codec=codec)
+    assert batch.check(raw).codec is Codec.NONE
+    claims = raw[: batch.ATTRIBUTES_AT] + struct.pack(">h", codec) + raw[batch.ATTRIBUTES_AT + 2 :]
+    assert list(batch.records_of(claims)) == []
+    assert batch.walk(claims).count == 0
+
+
+def test_records_with_many_headers_are_all_read():
+    records = [Record(i, 0, None, None, (("", None),) * 70_000) for i in range(5)]
+    assert [r.offset for r in batch.records_of(build(records, codec=Codec.ZSTD))] == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_the_cap_holds_for_batches(codec):
     raw = build([Record(0, 0, None, bytes(100_000))], codec=codec)

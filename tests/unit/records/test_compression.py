@@ -73,6 +73,12 @@ def test_thousands_of_empty_gzip_members_are_read_through():
     assert decompress(Codec.GZIP, gzip.compress(b"") * 5000) == b""
 
 
+def test_tens_of_thousands_of_small_gzip_members_are_counted_against_one_cap():
+    data = compress(Codec.GZIP, b"x") * 20_000
+    assert decompress(Codec.GZIP, data, 20_000) == b"x" * 20_000
+    assert refusal(Codec.GZIP, data, 19_999) is ErrorCode.MESSAGE_TOO_LARGE
+
+
 def test_gzip_checksums_are_checked():
     damaged = bytearray(gzip.compress(TEXT))
     damaged[-5] ^= 1

@@ -124,6 +124,7 @@ WRONG_INSIDE = {
     "another magic": wrapped(message(0, 0, 0, b"x")),
     "nothing": wrapped(b""),
     "offsets that fall below 0": wrapped(message(0, 1, 0, b"x") + message(2**40, 1, 0, b"y")),
+    "offsets that pass 64 bits": wrapped(message(2**63 - 1, 1, 0, b"x") + message(0, 1, 0, b"y")),
     "no value": message(9, 1, Codec.GZIP, None),
 }
 

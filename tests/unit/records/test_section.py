@@ -5,7 +5,7 @@ import pytest
 from ottla.core.errors import ErrorCode
 from ottla.records.errors import RecordError
 from ottla.records.record import Record
-from ottla.records.section import decode, encode, walk
+from ottla.records.section import HEADERS_MAX, decode, encode, walk
 from ottla.records.varint import encode_varint
 
 
@@ -99,6 +99,29 @@ def test_a_lying_record_is_refused_by_reader_and_walker(data):
         with pytest.raises(RecordError) as refused:
             walk(whole, 0, len(data), 1, 0, False)
         assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+def with_headers(count, offset_delta=0):
+    return record(0, offset_delta, -1, -1, count, b"\0\1" * count)
+
+
+def test_a_record_with_more_headers_than_allowed_is_refused_by_reader_and_walker():
+    data = with_headers(HEADERS_MAX)
+    assert len(decode_all(data, 1)[0][0].headers) == HEADERS_MAX
+    walk(data, 0, len(data), 1, 0, True)
+    data = with_headers(HEADERS_MAX + 1)
+    with pytest.raises(RecordError, match="200001 headers"):
+        decode_all(data, 1)
+    with pytest.raises(RecordError, match="200001 headers"):
+        walk(data, 0, len(data), 1, 0, True)
+
+
+def test_fewer_records_are_decoded_at_once_when_they_hold_many_headers():
+    half = HEADERS_MAX // 2 + 1
+    data = b"".join(with_headers(half, delta) for delta in range(3))
+    records, end = decode_all(data, 3)
+    assert [r.offset for r in records] == [0, 1]
+    assert decode(data, end, len(data), 1, 0, 0, False, False)[1] == len(data)
 
 
 def section_of(*deltas):
