@@ -78,6 +78,7 @@ class Timers(Generic[T]):
     """
 
     def __init__(self, now_ms: int, *, tick_ms: int = 1, wheel_size: int = 64) -> None:
+        assert now_ms >= 0, "digits of ticks are compared, and a negative number has no highest one"
         assert tick_ms >= 1 and wheel_size >= 2 and wheel_size & (wheel_size - 1) == 0, (
             "a power of two, please"
         )

@@ -92,6 +92,7 @@ def not_empty() -> Check:
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _AMOUNT = re.compile(r"([+-]?[0-9]+) ?([a-zA-Z]*)")
 _BYTE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _TIME_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -155,6 +156,8 @@ def _read_text(value: object) -> str:
 def _read_float(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("not a number")
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value.strip()):
+        raise ValueError("not a number")  # float() also reads 1_000 and the digits of other scripts
     number = float(value)
     if not math.isfinite(number):
         raise ValueError("not finite")

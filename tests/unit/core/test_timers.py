@@ -144,6 +144,11 @@ def test_a_timer_shows_its_value_deadline_and_state() -> None:
     assert repr(timer) == "<Timer 'm-1' at 7, done>"
 
 
+def test_a_clock_that_starts_below_zero_is_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        Timers[str](now_ms=-1)
+
+
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), [(0, 64), (1, 1), (1, 20), (1, 0)])
 def test_a_wheel_size_that_is_no_power_of_two_is_a_bug(tick_ms: int, wheel_size: int) -> None:
     with pytest.raises(AssertionError):

@@ -81,7 +81,7 @@ def test_text_and_values_are_read(kind: ValueType[Any], written: object, expecte
         *[(Long, bad) for bad in ("9223372036854775808", -INT64_MAX - 2)],
         *[(Boolean, bad) for bad in ("", "yes", "1", 1, None)],
         *[(Text, bad) for bad in (1, None, b"a")],
-        *[(Float, bad) for bad in ("nan", "inf", "1e999", "", True, None, [])],
+        *[(Float, bad) for bad in ("nan", "inf", "1e999", "1_0", "\u0661", "", True, None, [])],
         *[(Bytes, bad) for bad in ("", "MiB", "1 MB", "1 k", "1.5 MiB", "9999999 TiB", True, None, 1.5)],
         *[(Duration, bad) for bad in ("1w", "1 hour", "soon", None)],
         *[(POLICY, bad) for bad in ("Delete", "delete,", "delete;compact", 1, None)],
