@@ -60,6 +60,7 @@ class Check:
         self.loaded = loaded
         self.segment = segment
         self.limit = loaded.segments.end_of(segment, segment.base_offset + RELATIVE_OFFSET_MAX + 1)
+        self._alive: BatchAt | None = None  # a whole batch behind the damage that was last seen
 
     def run(self) -> bool:
         """False if the segment was cut, so that nothing may follow it."""
@@ -160,8 +161,10 @@ class Check:
             return True
         if self.segment is not self.loaded.segments.active:
             return False
-        segment = self.segment
-        return find_intact(segment.file, position + 1, segment.size, self.loaded.end_offset) is None
+        alive, offset_min = self._alive, self.loaded.end_offset
+        if alive is None or alive.position <= position or alive.base_offset < offset_min:
+            self._alive = find_intact(self.segment.file, position + 1, self.segment.size, offset_min)
+        return self._alive is None
 
     def _cut(self, position: int, reason: str) -> None:
         if self._is_safe_on_disk():

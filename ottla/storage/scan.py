@@ -7,6 +7,7 @@ bytes between are intact is the checksum's word: `is_intact`.
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.core.errors import OttlaError
@@ -25,6 +26,9 @@ LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LENGTH_OVERHEAD}
 LOOK_UP_BYTES = 8192  # a little more than the space between two index entries
 SCAN_BYTES = 1 << 20
 OFFSETS_AHEAD_MAX = 1 << 31  # as many as one segment can number
+SEARCH_EFFORT = (
+    8  # bytes checked for each byte searched: damaged batches cost one, only a crafted file costs more
+)
 
 
 Note = Callable[[int, int, int, int], None]
@@ -171,32 +175,33 @@ class Scanner:
 
 
 def find_intact(file: File, start: int, end: int, offset_min: int) -> BatchAt | None:
-    """The first whole batch of magic 2 that starts anywhere in [start, end): is anything alive behind damage?"""
-    while end - start >= HEADER_SIZE:
-        window = file.read_at(start, min(end - start, SCAN_BYTES))
-        at = window.find(b"\x02", MAGIC_AT)
-        while at >= 0 and at - MAGIC_AT + HEADER_SIZE <= len(window):
-            found = _intact_at(file, window, at - MAGIC_AT, start + at - MAGIC_AT, end, offset_min)
-            if found is not None:
-                return found
-            at = window.find(b"\x02", at + 1)
-        start += max(1, len(window) - HEADER_SIZE + 1)  # a header may lie across two windows
+    """The first whole batch of magic 2 that starts anywhere in [start, end): is anything alive behind damage?
+
+    Raises BrokenChain where so much looks like a batch and is none that the search would not end in time.
+    """
+    effort = SEARCH_EFFORT * (end - start)
+    for batch in _candidates(file, start, end):
+        if not offset_min <= batch.base_offset < offset_min + OFFSETS_AHEAD_MAX:
+            continue
+        effort -= batch.size
+        if effort < 0:
+            raise BrokenChain(file.path, start, "too many false batches to search behind the damage")
+        data = file.read_at(batch.position, batch.size)
+        if len(data) == batch.size and is_intact(batch, data):
+            return batch
     return None
 
 
-def _intact_at(
-    file: File, window: bytes, at: int, position: int, end: int, offset_min: int
-) -> BatchAt | None:
-    try:
-        batch = parse_header(window, at, position, end, file.path)
-    except BrokenChain:
-        return None
-    if not offset_min <= batch.base_offset < offset_min + OFFSETS_AHEAD_MAX:
-        return None
-    data = window[at : at + batch.size]
-    if len(data) < batch.size:
-        data = file.read_at(position, batch.size)
-    return batch if len(data) == batch.size and is_intact(batch, data) else None
+def _candidates(file: File, start: int, end: int) -> Iterator[BatchAt]:
+    """Whatever in [start, end) has the header of a batch of magic 2, at any byte."""
+    while end - start >= HEADER_SIZE:
+        window = file.read_at(start, min(end - start, SCAN_BYTES))
+        at = window.find(b"\x02", MAGIC_AT) - MAGIC_AT
+        while 0 <= at <= len(window) - HEADER_SIZE:
+            with suppress(BrokenChain):
+                yield parse_header(window, at, start + at, end, file.path)
+            at = window.find(b"\x02", at + MAGIC_AT + 1) - MAGIC_AT
+        start += max(1, len(window) - HEADER_SIZE + 1)  # a header may lie across two windows
 
 
 def parse_header(view: Buffer, at: int, position: int, end: int, path: str) -> BatchAt:

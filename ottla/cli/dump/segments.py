@@ -58,7 +58,10 @@ def _stop(file: File, broken: BrokenChain, size: int, next_offset: int) -> Probl
         return Problem(
             f"{size - broken.position} zero bytes up to the end of the file", broken.position, stops=True
         )
-    alive = find_intact(file, broken.position, size, next_offset)
+    try:
+        alive = find_intact(file, broken.position, size, next_offset)
+    except BrokenChain:
+        alive = None  # a crafted file: there is no end of what looks like a batch
     return Problem(
         broken.reason, broken.position, stops=True, next_intact=None if alive is None else alive.position
     )

@@ -2,12 +2,14 @@
 
 import pytest
 
-from ottla.records.batch import ATTRIBUTES_AT, LENGTH_AT, MAGIC_AT, iter_batches, records_of
+from ottla.records.batch import ATTRIBUTES_AT, HEADER, LENGTH_AT, MAGIC_AT, iter_batches, records_of
 from ottla.records.builder import build
 from ottla.records.record import Record
+from ottla.storage import check
 from ottla.storage.config import TopicConfig
 from ottla.storage.log import Log
 from ottla.storage.recovery import CorruptLog
+from ottla.storage.scan import find_intact
 from ottla.testing.disk import SimDisk
 
 DIRECTORY = "/data/orders-0"
@@ -207,6 +209,28 @@ def test_a_log_whose_batches_cannot_be_told_apart_below_the_recovery_point_refus
     content[case.starts[2] + at] ^= 0x40
     case.write(bytes(content))
     with pytest.raises(CorruptLog, match=f"at byte {case.starts[2]}"):
+        case.open(recovery_point=3 * BATCHES)
+    assert case.disk.read(SEGMENT) == content
+
+
+def test_one_search_for_a_whole_batch_serves_all_the_damage_before_it(monkeypatch):
+    case, searches = Case(), []
+    content = bytearray(case.content)
+    for start in case.starts[:-1]:
+        content[start + 65] ^= 0x10
+    case.write(bytes(content))
+    monkeypatch.setattr(check, "find_intact", lambda *where: searches.append(where) or find_intact(*where))
+    log = case.open(recovery_point=3 * BATCHES)
+    assert [d.position for d in log.recovery.damage] == case.starts[:-1]
+    assert (log.end_offset, len(searches)) == (3 * BATCHES, 1)
+
+
+def test_damage_that_cannot_be_searched_in_time_below_the_recovery_point_is_not_cut():
+    case = Case()
+    false = [HEADER.pack(9, 61 * (100 - i) - 12, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1) for i in range(100)]
+    content = case.content[: case.starts[2]] + bytes(20) + b"".join(false)
+    case.write(content)
+    with pytest.raises(CorruptLog, match="too many false batches"):
         case.open(recovery_point=3 * BATCHES)
     assert case.disk.read(SEGMENT) == content
 

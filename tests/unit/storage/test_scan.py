@@ -189,3 +189,15 @@ def test_an_intact_batch_behind_damage_is_found_unless_its_offset_lies_before():
     assert (found.position, found.base_offset) == (len(data) - len(THREE[2]), 9)
     assert find_intact(file, 0, len(data), 10) is None
     assert find_intact(file, 0, len(data) - 1, 5) is None
+
+
+def test_a_file_full_of_false_batches_is_not_searched_for_ever():
+    """Each header claims all that follows it: checking every claim would take the square of the file's size."""
+    false = [scan.HEADER.pack(i, 61 * (400 - i) - 12, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1) for i in range(400)]
+    data = b"".join(false) + THREE[2]
+    with pytest.raises(BrokenChain, match="too many false batches"):
+        find_intact(file_of(data), 0, len(data), 0)
+    few = b"".join(false[-6:]) + THREE[2]
+    found = find_intact(file_of(few), 0, len(few), 0)
+    assert found is not None
+    assert found.position == len(few) - len(THREE[2])

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.cli.dump.segments import Options, dump_segment
 from ottla.records import legacy
-from ottla.records.batch import CRC_AT, LOG_APPEND_TIME
+from ottla.records.batch import CRC_AT, HEADER, LOG_APPEND_TIME
 from ottla.records.builder import build
 from ottla.records.compression import Codec
 from ottla.records.control import ControlType, build_marker
@@ -213,6 +213,13 @@ def test_a_whole_batch_behind_the_break_is_pointed_out(tmp_path):
     ran = dump(write(tmp_path, LOG, first + broken + third))
     assert ran.code == 1
     assert f"a whole batch follows at byte {len(first) + len(second)}" in ran.err
+
+
+def test_a_file_made_to_look_like_batches_everywhere_only_stops(tmp_path):
+    false = [HEADER.pack(9, 61 * (99 - i) - 12, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1) for i in range(99)]
+    ran = dump(write(tmp_path, LOG, b"?" * 30 + b"".join(false)))
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "stops at byte 0: no batch starts here" in ran.err
 
 
 def test_a_batch_that_fails_its_checksum_is_shown_and_the_walk_goes_on(tmp_path):
