@@ -64,7 +64,9 @@ class Files(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
-    def make_directory(self, path: str) -> None: ...
+    def make_directory(self, path: str) -> None:
+        """With those above it. Lasts on return."""
+        ...
 
     def remove_directory(self, path: str) -> None: ...
 
@@ -104,7 +106,12 @@ class OsFiles:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def make_directory(self, path: str) -> None:
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(os.path.abspath(path))
+        self.make_directory(parent)
         os.makedirs(path, exist_ok=True)
+        self.sync_directory(parent)
 
     def remove_directory(self, path: str) -> None:
         Path(path).rmdir()

@@ -137,6 +137,18 @@ def test_the_operations_on_names_are_those_of_the_operating_system(tmp_path):
         files.open(f"{here}/nothing")
 
 
+def test_a_new_directory_lasts_as_soon_as_it_is_made(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(OsFiles, "sync_directory", lambda self, path: synced.append(path))
+    monkeypatch.chdir(tmp_path)
+    OsFiles().make_directory("a/b")
+    OsFiles().make_directory("a/b")
+    assert synced == [str(tmp_path), str(tmp_path / "a")]
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        OsFiles().make_directory("file")
+
+
 @pytest.mark.parametrize("operations", range(9))
 def test_replacing_a_small_file_leaves_the_old_or_the_new_one_wherever_the_power_goes(operations):
     seen = set()
