@@ -11,6 +11,7 @@ from ottla.records.batch import (
     LENGTH_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     assign_offsets,
     check,
@@ -86,7 +87,7 @@ def _not_a_batch(data: bytearray | memoryview, position: int, end: int) -> Kafka
 
 def _check_rules(header: BatchHeader, config: TopicConfig, now_ms: int, *, client: bool) -> None:
     """What the topic's settings, and being a client, ask of a batch."""
-    _, length, _, _, _, attributes, last_delta, oldest, newest, producer_id, _, sequence, count = header
+    _, length, _, _, _, attributes, last_delta, oldest, newest, producer_id, epoch, sequence, count = header
     size = LENGTH_OVERHEAD + length
     if size > config.max_message_bytes or size > config.segment_bytes:
         raise _too_large(size, config)
@@ -96,11 +97,19 @@ def _check_rules(header: BatchHeader, config: TopicConfig, now_ms: int, *, clien
         return
     if attributes & CONTROL_BIT:
         raise KafkaError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if producer_id >= 0 and sequence < 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"producer {producer_id} sent no sequence number")
+    if producer_id >= 0 and (sequence < 0 or epoch < 0):
+        detail = f"producer {producer_id} sent sequence number {sequence} of epoch {epoch}"
+        raise KafkaError(ErrorCode.INVALID_RECORD, detail)
+    if config.message_timestamp_type == "CreateTime":
+        _check_timestamps(attributes, oldest, newest, config, now_ms)
+
+
+def _check_timestamps(attributes: int, oldest: int, newest: int, config: TopicConfig, now_ms: int) -> None:
+    if attributes & TIMESTAMP_TYPE_BIT:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "clients may not claim the broker's time")
     too_new = newest - now_ms > config.message_timestamp_after_max_ms
     too_old = now_ms - oldest > config.message_timestamp_before_max_ms and oldest >= 0
-    if (too_new or too_old) and config.message_timestamp_type == "CreateTime":
+    if too_new or too_old:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP, f"timestamps {oldest} to {newest} lie too far from {now_ms}"
         )

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.records.batch import LOG_APPEND_TIME, read_header, records_of
+from ottla.records.batch import LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, read_header, records_of
 from ottla.records.builder import build
 from ottla.records.checksum import crc32c
 from ottla.records.record import Record
@@ -90,8 +90,17 @@ def test_control_batches_come_from_brokers_only():
     assert placed(marker(7, commit=True), client=False)[0].is_control
 
 
-def test_a_producer_id_needs_a_sequence():
-    assert refusal(batch(b"a", producer=(7, 0, -1))) is ErrorCode.INVALID_RECORD
+@pytest.mark.parametrize("producer", [(7, 0, -1), (7, -1, 0), (7, -5, 0)])
+def test_a_producer_id_needs_an_epoch_and_a_sequence(producer):
+    assert refusal(batch(b"a", producer=producer)) is ErrorCode.INVALID_RECORD
+
+
+def test_only_the_broker_says_that_a_time_is_its_own():
+    """Readers would take the newest timestamp of such a batch for that of all its records."""
+    claimed = with_header(batch(b"a"), ">h", 21, TIMESTAMP_TYPE_BIT)
+    assert refusal(claimed) is ErrorCode.INVALID_TIMESTAMP
+    placed(claimed, client=False)
+    placed(claimed, message_timestamp_type="LogAppendTime")
 
 
 def test_log_append_time_replaces_the_producers_time_and_keeps_the_checksum_good():
