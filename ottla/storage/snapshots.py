@@ -21,7 +21,8 @@ ENTRY = struct.Struct(">qhiqiqiq")
 
 
 def encode(producers: Iterable[Producer]) -> bytes:
-    entries = [_entry(p) for p in producers]
+    """In the order of their ids, so that every replica writes the same bytes."""
+    entries = [_entry(p) for p in sorted(producers, key=lambda p: p.producer_id)]
     body = struct.pack(">i", len(entries)) + b"".join(entries)
     return struct.pack(">hI", VERSION, crc32c(body)) + body
 

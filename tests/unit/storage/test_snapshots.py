@@ -50,6 +50,10 @@ def test_an_empty_snapshot_has_a_count_of_zero():
     assert snapshots.decode(snapshots.encode([]), "s") == []
 
 
+def test_producers_are_written_in_the_order_of_their_ids_whoever_came_first():
+    assert snapshots.encode([producer(), Producer(5, 2)]) == snapshots.encode([Producer(5, 2), producer()])
+
+
 def test_only_the_last_batch_of_a_producer_survives_as_in_kafka():
     [read] = snapshots.decode(snapshots.encode([producer()]), "s")
     expected = producer()
