@@ -81,7 +81,10 @@ class DecoderWriter:
 
     def _field(self, field: Field, target: str, path: str) -> None:
         nullable = self.version in field.nullable
-        self._value(field.type, nullable, self.flexible and field.compact, target, path)
+        if nullable and isinstance(field.type, StructOf):
+            self._nullable_struct(field, field.type.cls, target, path)
+        else:
+            self._value(field.type, nullable, self.flexible and field.compact, target, path)
 
     def _value(self, wire_type: WireType, nullable: bool, compact: bool, target: str, path: str) -> None:
         match wire_type:
@@ -91,16 +94,18 @@ class DecoderWriter:
                 self._variable(wire_type, nullable, compact, target, path)
             case ArrayOf():
                 self._array(wire_type.element, nullable, compact, target, path)
-            case StructOf() if nullable:
-                marker = self.source.name("marker")
-                self._run.append(("b", marker))
-                self._flush()
-                with self.source.block(f"if {marker} < 0:"):
-                    self.source.line(f"{target} = None")
-                with self.source.block("else:"):
-                    self._plain_struct(wire_type.cls, target, path)
             case StructOf():
                 self._plain_struct(wire_type.cls, target, path)
+
+    def _nullable_struct(self, field: Field, cls: type, target: str, path: str) -> None:
+        """Behind a marker: null is -1, but 0 in the tagged section."""
+        marker = self.source.name("marker")
+        self._run.append(("b", marker))
+        self._flush()
+        with self.source.block(f"if {marker} < {1 if field.is_tagged(self.version) else 0}:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self._plain_struct(cls, target, path)
 
     def _plain_struct(self, cls: type, target: str, path: str) -> None:
         made = self._struct(cls, path)

@@ -70,14 +70,11 @@ class EncoderWriter:
         return f"({value} is not {name} and {value} != {name})"
 
     def _field(self, field: Field, value: str, path: str) -> None:
-        self._value(
-            field.type,
-            self.version in field.nullable,
-            self.flexible and field.compact,
-            value,
-            path,
-            field.name,
-        )
+        nullable, compact = self.version in field.nullable, self.flexible and field.compact
+        if nullable and isinstance(field.type, StructOf):
+            self._nullable_struct(field, field.type.cls, value, path)
+        else:
+            self._value(field.type, nullable, compact, value, path, field.name)
 
     def _value(
         self, wire_type: WireType, nullable: bool, compact: bool, value: str, path: str, stem: str
@@ -92,7 +89,9 @@ class EncoderWriter:
             case ArrayOf():
                 self._array(wire_type.element, nullable, compact, value, path, stem)
             case StructOf():
-                self._nested(wire_type.cls, nullable, value, path, stem)
+                inner = self.source.name(stem)
+                self.source.line(f"{inner} = {value}")
+                self._struct(wire_type.cls, inner, path)
 
     def _flush(self, last_code: str = "", last_value: str = "") -> None:
         """Write what waits, and perhaps one thing more."""
@@ -166,16 +165,14 @@ class EncoderWriter:
             else:  # a tagged field is written aside, for its size, and copied once
                 source.line(f"{self._out} += join_records({data})")
 
-    def _nested(self, cls: type, nullable: bool, value: str, path: str, stem: str) -> None:
+    def _nullable_struct(self, field: Field, cls: type, value: str, path: str) -> None:
+        """Behind a marker: null is -1, but 0 in the tagged section."""
         source = self.source
-        inner = source.name(stem)
+        inner = source.name(field.name)
         source.line(f"{inner} = {value}")
-        if not nullable:
-            self._struct(cls, inner, path)
-            return
         waiting = list(self._run)
         with source.block(f"if {inner} is None:"):
-            self._flush("b", "-1")
+            self._flush("b", "0" if field.is_tagged(self.version) else "-1")
         self._run = waiting
         with source.block("else:"):
             self._run.append(("b", "1"))

@@ -129,7 +129,7 @@ def field(
     compact    False for the rare string that keeps its int16 length in flexible versions
 
     A tagged struct declared `X | None` with default None is null by being absent; with an explicit `nullable`
-    it carries Kafka's one-byte marker instead.
+    it carries a marker of one byte instead, 0 for null.
     """
     present = Versions.parse(versions)
     if tag is None and tagged is not None:

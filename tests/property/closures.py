@@ -81,6 +81,8 @@ def write_struct(value: Any, version: int, flexible: bool) -> bytes:
 
 
 def write_field(field: Field, value: Any, version: int, flexible: bool) -> bytes:
+    if value is None and isinstance(field.type, StructOf) and field.is_tagged(version):
+        return b"\x00"
     return write_value(
         field.type, value, version in field.nullable, flexible and field.compact, version, flexible
     )
@@ -151,6 +153,9 @@ def read_tags(
 
 
 def read_field(field: Field, reader: Reader, version: int, flexible: bool) -> Any:
+    if isinstance(field.type, StructOf) and version in field.nullable and field.is_tagged(version):
+        is_null = reader.number("b") < 1
+        return None if is_null else read_struct(field.type.cls, reader, version, flexible)
     return read_value(
         field.type, reader, version in field.nullable, flexible and field.compact, version, flexible
     )

@@ -141,7 +141,8 @@ class ConsumerGroupMemberMetadataKey:
 class ConsumerGroupMemberMetadataValue:
     """What a KIP-848 member said about itself.
 
-    `classic_member_metadata` is set for members that still speak the classic protocol.
+    `classic_member_metadata` is set for members that still speak the classic protocol, null for the others.
+    Whatever the specification says, its default is not null: in Kafka's bytes a null is always written out.
     """
 
     @struct
@@ -162,7 +163,9 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: String | None
     rebalance_timeout_ms: Int32 = field(default=-1)
     server_assignor: String | None
-    classic_member_metadata: ClassicMember | None = field(tag=0, nullable="0+", default=None)
+    classic_member_metadata: ClassicMember | None = field(
+        tag=0, nullable="0+", default=ClassicMember(session_timeout_ms=0, supported_protocols=[])
+    )
 
 
 @message(versions="0")
@@ -210,11 +213,14 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @struct
 class AssignedTopic:
-    """A topic by id, with some of its partitions and the epochs in which they were assigned."""
+    """A topic by id, with some of its partitions and the epochs in which they were assigned.
+
+    Whatever the specification says, absent epochs are empty ones and not null.
+    """
 
     topic_id: Uuid
     partitions: list[Int32]
-    assignment_epochs: list[Int32] | None = field(tag=0, default=None)
+    assignment_epochs: list[Int32] | None = field(tag=0, default=[])
 
 
 @message(versions="0", flexible="0+")

@@ -3,8 +3,9 @@
 import pytest
 
 from ottla.core.errors import ProtocolError
-from ottla.protocol.codec import encode_versioned
+from ottla.protocol.codec import decode_exactly, encode_versioned
 from ottla.protocol.messages.coordinator_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -83,3 +84,23 @@ def test_the_classic_member_of_a_modern_group_carries_a_marker():
     )
     # One tagged field: number 0, seven bytes, the marker of a struct that is not null, the struct.
     assert to_bytes(value, 0).endswith(bytes.fromhex("01000701000000090100"))
+
+
+def test_null_in_a_modern_group_is_written_as_kafka_4_writes_it():
+    """Bytes of Kafka's own classes, in which null is no default: it takes a tag, absent means empty."""
+    written = bytes.fromhex("00000263026802027400000000050001000100")
+    value = decode_exactly(ConsumerGroupMemberMetadataValue, written, 0)
+    assert value.classic_member_metadata is None
+    assert to_bytes(value, 0) == written
+    absent = bytes.fromhex("00000263026802027400000000050000")
+    value = decode_exactly(ConsumerGroupMemberMetadataValue, absent, 0)
+    assert value.classic_member_metadata.supported_protocols == []
+    assert to_bytes(value, 0) == absent
+
+
+@pytest.mark.parametrize(("tags", "epochs"), [("00", []), ("01000100", None), ("0100050200000007", [7])])
+def test_epochs_of_an_assignment_are_written_as_kafka_4_writes_them(tags, epochs):
+    written = bytes.fromhex("00000000000000000002" + "00" * 16 + "0200000001" + tags + "0100")
+    value = decode_exactly(ConsumerGroupCurrentMemberAssignmentValue, written, 0)
+    assert value.assigned_partitions[0].assignment_epochs == epochs
+    assert to_bytes(value, 0) == written
