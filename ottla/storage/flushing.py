@@ -73,6 +73,12 @@ class Unsynced:
         self.recovery_point = min(self.recovery_point, offset)
         return is_lower
 
+    def cut_back(self, base_offset: int) -> None:
+        """Half a batch was cut off the segment at `base_offset` again. Until that is synced too, a crash may bring it
+        back: in front of newer segments, if the log has rolled since."""
+        self._truncations += 1
+        self._from = min(self._from, base_offset)
+
     def is_due(self, records_max: int, wait_ms_max: int, now_ms: int) -> bool:
         if self._since_ms is None:
             return False

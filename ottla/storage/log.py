@@ -139,6 +139,7 @@ class Log:
         try:
             segment.append(data, batches)
         except AppendRefused as refused:
+            self._unsynced.cut_back(segment.base_offset)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {refused}") from refused
         except OSError as error:
             raise self._failed(error) from error

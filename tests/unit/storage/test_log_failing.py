@@ -48,6 +48,21 @@ def test_a_write_that_fails_is_cut_back_and_the_log_goes_on(disk, log, code):
     check_survival(disk, log, {0: b"a", 1: b"b", 2: b"c"})
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_half_a_batch_that_was_cut_back_stays_away_even_if_the_log_rolled_before_the_next_flush(seed):
+    disk = SimDisk()
+    log = open_log(disk)
+    put(log, b"a")
+    log.flush()
+    disk.fail_next("write")
+    storage_error(lambda: put(log, b"refused"))
+    log.roll()
+    put(log, b"b")
+    log.flush()
+    disk.crash(random.Random(seed))
+    assert values_of(open_log(disk, recovery_point=log.recovery_point)) == {0: b"a", 1: b"b"}
+
+
 def test_a_full_disk_refuses_until_there_is_room_again(disk, log):
     disk.capacity = disk.used + 30
     for _ in range(3):
