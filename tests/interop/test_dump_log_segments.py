@@ -1,4 +1,7 @@
-"""Apache's DumpLogSegments reads the files that our Log writes, and sees the same numbers as `ottla log dump`."""
+"""Apache's DumpLogSegments reads the files that our Log writes, and sees the same numbers as `ottla log dump`.
+
+Apache's own log recovers the same directory, and comes to the same files byte for byte.
+"""
 
 import json
 import re
@@ -20,6 +23,7 @@ from ottla.storage.log import Log
 
 JARS = Path(__file__).parents[2] / "build" / "jars" / "dump-log-segments"
 NOW = 1_700_000_000_000
+CONFIG = TopicConfig({"segment.bytes": "16000", "index.interval.bytes": "500"})
 COMPLAINTS = (
     "Mismatches in",
     "Found timestamp mismatch",
@@ -55,9 +59,7 @@ def class_path():
 def files(tmp_path_factory):
     """Two segments with all codecs, idempotent and transactional producers, aborts, and two leader epochs."""
     directory = tmp_path_factory.mktemp("logs") / "orders-0"
-    log = Log.open(
-        OsFiles(), str(directory), TopicConfig({"segment.bytes": "16000", "index.interval.bytes": "500"})
-    )
+    log = Log.open(OsFiles(), str(directory), CONFIG)
     for number in range(100):
         codec, epoch = list(Codec)[number % 5], 2 + number // 60
         records = [
@@ -173,3 +175,19 @@ def test_both_tools_show_the_same_records(theirs, files):
         markers = re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", text)
         controls = [each["control"] for each in shown if each["control"]]
         assert [(each["type"], str(each["coordinator_epoch"])) for each in controls] == markers
+
+
+def test_apaches_log_recovers_the_directory_and_leaves_every_byte_as_it_was(class_path, files, tmp_path):
+    directory = shutil.copytree(Path(files[0]).parent, tmp_path / "orders-0")
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    program = str(Path(__file__).with_name("RecoverLog.java"))
+    settings = [str(CONFIG.segment_bytes), str(CONFIG.index_interval_bytes), str(NOW)]
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, program, str(directory), *settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    log = Log.open(OsFiles(), str(Path(files[0]).parent), CONFIG, clean=True)
+    aborted = log.aborted_txns(0, log.end_offset)
+    expected = [log.end_offset, len(log.segments), len(log.producers), len(aborted)]
+    log.abandon()
+    assert done.stdout.split() == [str(number) for number in expected]
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
