@@ -226,11 +226,19 @@ class OsFile:
             os.ftruncate(self._descriptor(), size)
 
     def sync(self) -> None:
-        """Callable from a thread: the lock is held for the duplicate only, so appends go on meanwhile."""
+        """Callable from a thread: the lock is held for the duplicate only, so appends go on meanwhile.
+
+        After a failure the kernel counts the pages as clean, though the disk never got them. They are dropped, so
+        that the next start reads what is on the disk and not what should be.
+        """
         with self._lock:
             fd = os.dup(self._descriptor())
         try:
             _sync(fd)
+        except OSError:
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            raise
         finally:
             os.close(fd)
 

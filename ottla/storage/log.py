@@ -26,7 +26,7 @@ from ottla.storage.producers import Producers, WrittenBatch
 from ottla.storage.reading import Slice, TimedOffset
 from ottla.storage.recovery import Recovery, load
 from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, stamp_of
-from ottla.storage.scan import BatchAt
+from ottla.storage.scan import BatchAt, BrokenChain
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, AppendRefused, Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
@@ -62,7 +62,7 @@ class Log:
         self.end_offset = loaded.end_offset
         self._unsynced = Unsynced(min(loaded.recovery_point, self.end_offset), loaded.rewritten_from)
         self.high_watermark = max(self.log_start_offset, min(high_watermark, self.end_offset))
-        self.failure: OSError | None = None
+        self.failure: OSError | BrokenChain | None = None
         self.before_truncation: Callable[[], None] = lambda: None
         self.producers.replicated(self.high_watermark)
         self._doomed: list[tuple[int, Segment]] = []
@@ -235,6 +235,7 @@ class Log:
         The slice may end within a batch; readers wait for the rest. With `at_least_one` a first batch that is larger
         than `bytes_max` comes whole.
         """
+        self._check_health()
         end = self.end_offset if limit is None else min(limit, self.end_offset)
         if not self.log_start_offset <= offset <= self.end_offset:
             raise KafkaError(
@@ -243,30 +244,39 @@ class Log:
             )
         if offset >= end:
             return Slice(offset, None, 0, 0)
-        return reading.slice_from(
-            self.segments, offset, bytes_max, end, self.end_offset, at_least_one=at_least_one
-        )
+        with self._read_errors():
+            return reading.slice_from(
+                self.segments, offset, bytes_max, end, self.end_offset, at_least_one=at_least_one
+            )
 
     def find_by_time(self, timestamp: int) -> BatchAt | None:
         """The first batch that has a record of `timestamp` or later."""
-        return reading.batch_by_time(self.segments, timestamp, self.log_start_offset)
+        self._check_health()
+        with self._read_errors():
+            return reading.batch_by_time(self.segments, timestamp, self.log_start_offset)
 
     def offset_by_time(self, timestamp: int) -> TimedOffset | None:
         """The first record of `timestamp` or later."""
-        return reading.record_by_time(self.segments, timestamp, self.log_start_offset)
+        self._check_health()
+        with self._read_errors():
+            return reading.record_by_time(self.segments, timestamp, self.log_start_offset)
 
     def offset_of_newest(self) -> TimedOffset | None:
         """The record with the largest timestamp."""
-        return reading.newest_record(self.segments, self.log_start_offset)
+        self._check_health()
+        with self._read_errors():
+            return reading.newest_record(self.segments, self.log_start_offset)
 
     def aborted_txns(self, start: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that wrote anything in [start, end)."""
+        self._check_health()
         found: list[AbortedTxn] = []
-        for segment in self.segments.from_offset(start):
-            found += self._txns_of(segment).overlapping(start, end)
-            # Once everything below `end` was stable, no later marker speaks of it.
-            if any(aborted.last_stable_offset >= end for aborted in segment.txns.entries):
-                break
+        with self._read_errors():
+            for segment in self.segments.from_offset(start):
+                found += self._txns_of(segment).overlapping(start, end)
+                # Once everything below `end` was stable, no later marker speaks of it.
+                if any(aborted.last_stable_offset >= end for aborted in segment.txns.entries):
+                    break
         return found
 
     def _txns_of(self, segment: Segment) -> TxnIndex:
@@ -423,6 +433,11 @@ class Log:
         return self._unsynced.is_due(self.config.flush_messages, self.config.flush_ms, now_ms)
 
     @property
+    def has_closed_unsynced(self) -> bool:
+        """Was a segment closed since the last flush? Syncing it in the background keeps the next recovery short."""
+        return self.recovery_point < self.segments.active.base_offset
+
+    @property
     def recovery_point(self) -> int:
         """Everything below is on the disk."""
         return self._unsynced.recovery_point
@@ -485,10 +500,20 @@ class Log:
         """An error in here leaves files and memory in disagreement: only opening the log again helps."""
         try:
             yield
-        except OSError as error:
+        except (OSError, BrokenChain) as error:
             raise self._failed(error) from error
 
-    def _failed(self, error: OSError) -> KafkaError:
+    @contextmanager
+    def _read_errors(self) -> Iterator[None]:
+        """A disk that cannot be read has failed; batches that cannot be told apart are damage, and the rest is not."""
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(error) from error
+        except BrokenChain as broken:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(broken)) from broken
+
+    def _failed(self, error: OSError | BrokenChain) -> KafkaError:
         self.failure = error
         logger.error("%s has failed and takes no more requests: %s", self.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} has failed: {error}")

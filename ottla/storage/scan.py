@@ -18,6 +18,8 @@ from ottla.storage.files import File, aligned_buffer
 
 # Shared by all formats: offset, length of the rest, (leader epoch or checksum), magic.
 _PREFIX = struct.Struct(">qiib")
+# Magic 2 up to what tells where the batch ends and with which offset.
+_GLANCE = struct.Struct(">qiibIhi")
 _LEGACY_TIMESTAMP = struct.Struct(">q")
 
 PREFIX_SIZE = 17  # as much as every format has in common
@@ -87,6 +89,26 @@ def walk(file: File, start: int, end: int, chunk_bytes: int = LOOK_UP_BYTES) -> 
         batch = parse_header(view, position - view_start, position, end, file.path)
         yield batch
         position += batch.size
+
+
+def find_batch(file: File, start: int, end: int, offset: int) -> BatchAt | None:
+    """The first batch from byte `start` on that reaches `offset`. Those before it cost one glance each."""
+    position, view, view_start = start, b"", start
+    while position < end:
+        at = position - view_start
+        if at + HEADER_SIZE > len(view) and view_start + len(view) < end:
+            view, view_start, at = file.read_at(position, min(LOOK_UP_BYTES, end - position)), position, 0
+        if at + HEADER_SIZE <= len(view) and view[at + MAGIC_AT] == 2:
+            base, length, _, _, _, _, delta = _GLANCE.unpack_from(view, at)
+            size = LENGTH_OVERHEAD + length
+            if 0 <= base <= base + delta < offset and HEADER_SIZE <= size <= end - position:
+                position += size
+                continue
+        batch = parse_header(view, at, position, end, file.path)
+        if batch.last_offset >= offset:
+            return batch
+        position = batch.end
+    return None
 
 
 class Scanner:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from ottla.core.errors import OttlaError
 from ottla.core.types import Buffer
-from ottla.records.batch import LENGTH_OVERHEAD, BatchHeader
+from ottla.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import File, Files, remove_all
 from ottla.storage.index import CorruptIndex, OffsetIndex, TimeIndex
-from ottla.storage.scan import BatchAt, BrokenChain, walk
+from ottla.storage.scan import BatchAt, BrokenChain, find_batch, parse_header, walk
 from ottla.storage.txn_index import TxnIndex
 
 LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX = ".log", ".index", ".timeindex", ".txnindex"
@@ -158,10 +158,7 @@ class Segment:
 
     def find(self, offset: int) -> BatchAt | None:
         """The first batch that reaches `offset`; None if all end before it."""
-        for batch in self._walk_from_index(offset):
-            if batch.last_offset >= offset:
-                return batch
-        return None
+        return find_batch(self.file, self._start_for(offset), self.size, offset)
 
     def find_by_time(self, timestamp: int, offset_min: int = 0) -> BatchAt | None:
         """The first batch that reaches `offset_min` and has a record of `timestamp` or later; None if there is none."""
@@ -179,7 +176,7 @@ class Segment:
     def next_offset(self) -> int:
         """Behind the last batch. Raises BrokenChain if the headers do not lead exactly to the end of the file."""
         behind = self.base_offset
-        for batch in self._walk_from_index(self.base_offset + RELATIVE_OFFSET_MAX):
+        for batch in self.batches(self._start_for(self.base_offset + RELATIVE_OFFSET_MAX)):
             behind = batch.next_offset
         return behind
 
@@ -340,27 +337,26 @@ class Segment:
         self._is_index_full, self._unindexed_bytes = False, 0
         self._newest, self._first_timestamp = Newest(NO_TIMESTAMP, self.base_offset), None
 
-    def _walk_from_index(self, offset: int) -> Iterator[BatchAt]:
-        """The batches from the index entry before `offset` on; the first one is checked against that entry."""
-        self._load_indexes()
+    def _start_for(self, offset: int) -> int:
+        """Where a walk to `offset` starts: at the index entry before it, if that leads to a batch."""
+        if not self._indexed:
+            self._load_indexes()
         entry = self.offsets.look_up(offset)
         if entry is None:
-            return walk(self.file, 0, self.size)
-        if self._leads_to_a_batch(entry.position, entry.offset):
-            return walk(self.file, entry.position, self.size)
-        self.rebuild_indexes()
-        entry = self.offsets.look_up(offset)
-        return walk(self.file, entry.position if entry else 0, self.size)
+            return 0
+        if not self._leads_to_a_batch(entry.position, entry.offset):
+            self.rebuild_indexes()
+            entry = self.offsets.look_up(offset)
+        return 0 if entry is None else entry.position
 
     def _leads_to_a_batch(self, position: int, last_offset: int) -> bool:
         """Kafka before 4.0 noted the last offset of a whole append, so the batch may end earlier, never later."""
+        header = self.file.read_at(position, min(HEADER_SIZE, max(0, self.size - position)))
         try:
-            batch = next(walk(self.file, position, self.size, chunk_bytes=64), None)
+            batch = parse_header(header, 0, position, self.size, self.path)
         except BrokenChain:
             return False
-        return (
-            batch is not None and batch.last_offset <= last_offset and batch.base_offset >= self.base_offset
-        )
+        return self.base_offset <= batch.base_offset and batch.last_offset <= last_offset
 
     def _walk_from_time_index(self, timestamp: int) -> Iterator[BatchAt]:
         """The batches from the last entry older than `timestamp` on, if the batch it names has that timestamp."""

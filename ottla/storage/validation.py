@@ -18,7 +18,9 @@ from ottla.records.batch import (
     iter_batches,
     set_log_append_time,
 )
+from ottla.records.compression import OUTPUT_BYTES_MAX
 from ottla.records.errors import RecordError
+from ottla.records.section import RECORD_SIZE_MIN
 from ottla.storage.config import TopicConfig
 from ottla.storage.segment import RELATIVE_OFFSET_MAX
 
@@ -93,6 +95,8 @@ def _check_rules(header: BatchHeader, config: TopicConfig, now_ms: int, *, clien
         raise _too_large(size, config)
     if count != last_delta + 1:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records, the last one at delta {last_delta}")
+    if count > _count_max(length, attributes):
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records do not fit into {length} bytes")
     if not client:
         return
     if attributes & CONTROL_BIT:
@@ -113,6 +117,12 @@ def _check_timestamps(attributes: int, oldest: int, newest: int, config: TopicCo
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP, f"timestamps {oldest} to {newest} lie too far from {now_ms}"
         )
+
+
+def _count_max(length: int, attributes: int) -> int:
+    """How many records there can be, so that no header eats offsets that its records do not fill."""
+    body = OUTPUT_BYTES_MAX if attributes & 7 else length - (HEADER_SIZE - LENGTH_OVERHEAD)
+    return body // RECORD_SIZE_MIN
 
 
 def _too_large(size: int, config: TopicConfig) -> KafkaError:

@@ -54,8 +54,9 @@ class _Inode:
                 _write(self.durable, position, data)
 
     def fail_sync(self) -> None:
-        """As Linux does it: the pages count as clean afterwards, so that no later sync writes them."""
+        """As `OsFile` does it on Linux: no later sync writes these pages, and nobody reads them any more."""
         self.pending = []
+        self.content[:] = self.durable
 
     def crash(self, source: random.Random) -> None:
         survived = self.durable

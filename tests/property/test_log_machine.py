@@ -1,11 +1,13 @@
 """A Log on a disk that forgets, against a plain list: whatever was flushed before a crash is there after it."""
 
+import errno
 import random
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.records.batch import iter_batches, records_of
 from ottla.records.builder import build
@@ -138,8 +140,11 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
     def restart_cleanly(self):
         def step():
             self.directory.close()
-            self.flushed = self.end
-            self.directory = self._open()
+            if self.log.failure is None:
+                self.flushed = self.end
+            self.disk.repair()
+            self.planted = False
+            self._reopen()
 
         self._do(step)
 
@@ -153,6 +158,16 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
     def lose_power_in_the_middle_of_the_next_step(self, operations, seed):
         self._crash_seed = seed
         self.disk.crash_after(operations)
+
+    @rule(
+        operation=st.sampled_from(["write", "sync", "rename", "create", "truncate", "remove", "read"]),
+        code=st.sampled_from([errno.EIO, errno.ENOSPC]),
+        after=st.integers(0, 4),
+    )
+    def let_an_operation_fail(self, operation, code, after):
+        self.disk.repair()
+        self.disk.fail_next(operation, code, after=after)
+        self.planted = True
 
     # --- what must hold ------------------------------------------------------------------------------------------
 
@@ -210,8 +225,11 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
 
     _crash_seed = None
 
+    planted = False
+
     def _is_running(self):
-        return self._crash_seed is None
+        """Reading is an operation too: no looking while the next one is to fail."""
+        return self._crash_seed is None and not self.planted
 
     def _open(self):
         return LogDirectory.open(self.disk, "/data", lambda topic: self.config)
@@ -230,11 +248,32 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
         except PowerLoss:
             self.batches = before + ([self.maybe] if self.maybe else [])
             self._crash(self._crash_seed)
+        except (KafkaError, OSError) as error:
+            assert self.planted, error
+            assert isinstance(error, OSError) or error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            self._after_an_error(before)
+
+    def _after_an_error(self, before):
+        """Either nothing happened, or the log has failed and is opened again, by a new process of the same boot."""
+        failed = self.log.failure is not None
+        self.batches = before + ([self.maybe] if failed and self.maybe else [])
+        self.disk.repair()
+        self.planted = False
+        if failed:
+            self._reopen()
 
     def _crash(self, seed):
         self._crash_seed = None
+        self.planted = False
         self.disk.crash(random.Random(seed))
-        self.directory = self._open()
+        self._reopen()
+
+    def _reopen(self):
+        try:
+            self.directory = self._open()
+        except PowerLoss:  # while it was recovering from the last one
+            self._crash(self._crash_seed)
+            return
         assert not self.directory.damaged, self.directory.damaged
         end = self.log.end_offset
         assert end >= self.flushed, "a record that was acknowledged is gone"

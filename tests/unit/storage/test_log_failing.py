@@ -134,11 +134,38 @@ def test_a_failed_sync_fails_the_log_for_good(disk, log):
     assert values_of(open_log(disk, recovery_point=2)) == {0: b"a", 1: b"b"}
 
 
-def test_what_a_failed_log_holds_can_still_be_read(disk, log):
-    disk.fail_next("sync")
+def test_a_failed_log_refuses_everything_and_the_next_start_finds_what_the_disk_has(disk, log):
+    log.flush()
     put(log, b"c")
+    disk.fail_next("sync")
     storage_error(log.flush)
-    assert values_of(log) == {0: b"a", 1: b"b", 2: b"c"}
+    storage_error(lambda: log.read(0, 1000))
+    storage_error(lambda: log.offset_by_time(0))
+    storage_error(lambda: put(log, b"d"))
+    assert values_of(open_log(disk)) == {0: b"a", 1: b"b"}, "not what the kernel only thought to have written"
+
+
+def test_a_disk_that_cannot_be_read_has_failed(disk, log):
+    disk.fail_next("read")
+    storage_error(lambda: log.read(0, 1000))
+    assert log.failure is not None
+
+
+def test_batches_that_cannot_be_told_apart_are_damage_and_nothing_worse(disk, log):
+    disk.open(log.segments.active.path).write_at(8, b"\xff\xff\xff\xff")
+    with pytest.raises(KafkaError) as refused:
+        log.read(0, 1000)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert log.failure is None
+
+
+def test_a_segment_that_was_closed_waits_for_a_sync(disk, log):
+    put(log, b"c")
+    assert not log.has_closed_unsynced
+    log.roll()
+    assert log.has_closed_unsynced
+    log.flush()
+    assert not log.has_closed_unsynced
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])

@@ -5,9 +5,19 @@ import struct
 import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.records.batch import LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, read_header, records_of
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    COUNT_AT,
+    CRC_AT,
+    LAST_OFFSET_DELTA_AT,
+    LOG_APPEND_TIME,
+    TIMESTAMP_TYPE_BIT,
+    read_header,
+    records_of,
+)
 from ottla.records.builder import build
 from ottla.records.checksum import crc32c
+from ottla.records.compression import Codec
 from ottla.records.record import Record
 from ottla.storage.segment import RELATIVE_OFFSET_MAX
 from ottla.storage.validation import accept, place
@@ -154,3 +164,15 @@ def test_a_follower_takes_only_as_much_as_one_segment_can_number():
 def test_a_follower_takes_batches_that_compaction_emptied():
     hollow = build([], base_offset=5, last_offset=8)
     assert [h.next_offset for h in accept(memoryview(hollow), 5)] == [9]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_header_cannot_claim_more_records_than_its_bytes_can_hold(codec):
+    """It would eat two thousand million offsets, and no reader would find a record at them."""
+    data = bytearray(build([Record(0, NOW, None, b"v")], codec=codec))
+    struct.pack_into(">i", data, LAST_OFFSET_DELTA_AT, 2**31 - 2)
+    struct.pack_into(">i", data, COUNT_AT, 2**31 - 1)
+    struct.pack_into(">I", data, CRC_AT, crc32c(data, ATTRIBUTES_AT))
+    with pytest.raises(KafkaError) as refused:
+        place(data, 0, 0, config(segment_bytes=1 << 20), NOW, client=True)
+    assert refused.value.code is ErrorCode.INVALID_RECORD

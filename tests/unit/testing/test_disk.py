@@ -122,7 +122,7 @@ def test_bytes_that_a_failed_sync_left_behind_are_never_made_durable_by_a_later_
         with pytest.raises(OSError):
             file.sync()
         file.sync()
-        assert disk.read("d/f") == b"keptlost", "until the power goes, everybody sees them"
+        assert disk.read("d/f") == b"kept", "nobody sees them any more, so that nobody relies on them"
 
     assert states_after_crash(do) == {b"kept"}
 
