@@ -235,7 +235,6 @@ class Log:
         The slice may end within a batch; readers wait for the rest. With `at_least_one` a first batch that is larger
         than `bytes_max` comes whole.
         """
-        self._check_health()
         end = self.end_offset if limit is None else min(limit, self.end_offset)
         if not self.log_start_offset <= offset <= self.end_offset:
             raise KafkaError(
@@ -251,25 +250,21 @@ class Log:
 
     def find_by_time(self, timestamp: int) -> BatchAt | None:
         """The first batch that has a record of `timestamp` or later."""
-        self._check_health()
         with self._read_errors():
             return reading.batch_by_time(self.segments, timestamp, self.log_start_offset)
 
     def offset_by_time(self, timestamp: int) -> TimedOffset | None:
         """The first record of `timestamp` or later."""
-        self._check_health()
         with self._read_errors():
             return reading.record_by_time(self.segments, timestamp, self.log_start_offset)
 
     def offset_of_newest(self) -> TimedOffset | None:
         """The record with the largest timestamp."""
-        self._check_health()
         with self._read_errors():
             return reading.newest_record(self.segments, self.log_start_offset)
 
     def aborted_txns(self, start: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that wrote anything in [start, end)."""
-        self._check_health()
         found: list[AbortedTxn] = []
         with self._read_errors():
             for segment in self.segments.from_offset(start):
@@ -307,7 +302,8 @@ class Log:
         self._check_health()
         if offset < self.log_start_offset:
             return self.restart_at(offset)
-        border = self._border_before(offset)
+        with self._read_errors():
+            border = reading.border_before(self.segments, offset)
         if border < self.log_start_offset:
             return self.restart_at(self.log_start_offset)
         with self._fatal_errors():
@@ -316,13 +312,6 @@ class Log:
             # Even if no batch goes: an epoch that began at the end and wrote nothing may be another leader's.
             self.epochs.truncate_from_end(offset)
         return None
-
-    def _border_before(self, offset: int) -> int:
-        """Where the batch that reaches `offset` starts."""
-        for segment in self.segments.from_offset(offset):
-            if (batch := segment.find(offset)) is not None:
-                return min(offset, batch.base_offset)
-        return offset
 
     def _cut_at(self, offset: int) -> None:
         self._lower_recovery_point(offset)
@@ -370,17 +359,11 @@ class Log:
         """Drop the segments that retention lets go; how many. Their files follow when nobody reads them any more."""
         self._check_health()
         with self._fatal_errors():
-            if self.high_watermark == self.end_offset and retention.is_active_expired(
-                self.segments, self.config, now_ms, self._modified_ms
-            ):
+            is_all_committed = self.high_watermark == self.end_offset
+            if is_all_committed and retention.is_active_expired(self.segments, self.config, now_ms):
                 self._roll_if_there_is_room()
             count = retention.expired(
-                self.segments,
-                self.config,
-                now_ms,
-                self.high_watermark,
-                self.log_start_offset,
-                self._modified_ms,
+                self.segments, self.config, now_ms, self.high_watermark, self.log_start_offset
             )
             if count:  # the names of what stays must last before those of what goes are changed
                 self._files.sync_directory(self.directory)
@@ -422,9 +405,6 @@ class Log:
             segment.remove()
         if segments:
             self._files.sync_directory(self.directory)
-
-    def _modified_ms(self, segment: Segment) -> int:
-        return self._files.modified_ms(segment.path)
 
     # --- lasting ------------------------------------------------------------------------------------------------
 
@@ -506,6 +486,7 @@ class Log:
     @contextmanager
     def _read_errors(self) -> Iterator[None]:
         """A disk that cannot be read has failed; batches that cannot be told apart are damage, and the rest is not."""
+        self._check_health()
         try:
             yield
         except OSError as error:

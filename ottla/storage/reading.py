@@ -54,6 +54,14 @@ def slice_from(
     return Slice(offset, None, 0, 0)
 
 
+def border_before(segments: Segments, offset: int) -> int:
+    """Where the batch that reaches `offset` starts."""
+    for segment in segments.from_offset(offset):
+        if (batch := segment.find(offset)) is not None:
+            return min(offset, batch.base_offset)
+    return offset
+
+
 def batch_by_time(segments: Segments, timestamp: int, log_start_offset: int) -> BatchAt | None:
     """The first batch that has a record of `timestamp` or later."""
     for segment in segments.from_offset(log_start_offset):

@@ -3,10 +3,7 @@
 The newest segment is never among them, nor is anything that is not yet below the high watermark.
 """
 
-from collections.abc import Callable
-
 from ottla.storage.config import TopicConfig
-from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
 
@@ -16,26 +13,23 @@ def expired(
     now_ms: int,
     high_watermark: int,
     log_start_offset: int,
-    modified_ms: Callable[[Segment], int],
 ) -> int:
     """How many segments, counted from the oldest, are too old, too many, or before the start of the log."""
     settled = _settled(segments, high_watermark)
     outdated = _before_start(segments, settled, log_start_offset)
     if "delete" not in config.cleanup_policy:
         return outdated
-    by_time = _by_time(segments, settled, config.retention_ms, now_ms, modified_ms)
+    by_time = _by_time(segments, settled, config.retention_ms, now_ms)
     by_size = _by_size(segments, settled, config.retention_bytes)
     return max(outdated, by_time, by_size)
 
 
-def is_active_expired(
-    segments: Segments, config: TopicConfig, now_ms: int, modified_ms: Callable[[Segment], int]
-) -> bool:
+def is_active_expired(segments: Segments, config: TopicConfig, now_ms: int) -> bool:
     """Is even the newest segment too old, so that an empty one should take its place?"""
     active = segments.active
     if active.size == 0 or config.retention_ms < 0 or "delete" not in config.cleanup_policy:
         return False
-    return now_ms - _newest_ms(active, modified_ms) > config.retention_ms
+    return now_ms - active.newest_ms > config.retention_ms
 
 
 def _settled(segments: Segments, high_watermark: int) -> int:
@@ -55,20 +49,12 @@ def _before_start(segments: Segments, settled: int, log_start_offset: int) -> in
     return count
 
 
-def _by_time(
-    segments: Segments, settled: int, retention_ms: int, now_ms: int, modified_ms: Callable[[Segment], int]
-) -> int:
+def _by_time(segments: Segments, settled: int, retention_ms: int, now_ms: int) -> int:
     count = 0
     if retention_ms >= 0:
-        while count < settled and now_ms - _newest_ms(segments[count], modified_ms) > retention_ms:
+        while count < settled and now_ms - segments[count].newest_ms > retention_ms:
             count += 1
     return count
-
-
-def _newest_ms(segment: Segment, modified_ms: Callable[[Segment], int]) -> int:
-    """The newest record's time; records of the oldest format have none, so the file's must do."""
-    newest = segment.newest.timestamp
-    return newest if newest >= 0 else modified_ms(segment)
 
 
 def _by_size(segments: Segments, settled: int, retention_bytes: int) -> int:

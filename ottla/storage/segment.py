@@ -108,6 +108,12 @@ class Segment:
         return self._newest
 
     @property
+    def newest_ms(self) -> int:
+        """How young it is: records of the oldest format have no time, so the file's must do."""
+        timestamp = self.newest.timestamp
+        return timestamp if timestamp >= 0 else self._files.modified_ms(self.path)
+
+    @property
     def first_timestamp(self) -> int:
         """Of the first batch: by it a segment is old enough to be followed by a new one."""
         if self._first_timestamp is None:

@@ -124,6 +124,7 @@ class SimDisk:
 
     def __init__(self, capacity: int | None = None) -> None:
         self.capacity = capacity
+        self.now_ms = 0  # the time that files written from now on carry
         self.operations = 0
         self._directories: dict[str, _Directory] = {}
         self._faults: list[tuple[str, int, int]] = []  # (operation, after this many of them, errno)
@@ -298,6 +299,7 @@ class SimFile:
                 self._inode.write(position, payload[: max(0, len(payload) - growth + room)])
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._inode.write(position, payload)
+        self._inode.modified_ms = self._disk.now_ms
 
     def truncate(self, size: int) -> None:
         self._disk.step("truncate")

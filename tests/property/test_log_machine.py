@@ -14,7 +14,7 @@ from ottla.records.builder import build
 from ottla.records.control import ControlType, build_marker
 from ottla.records.record import Record
 from ottla.storage.config import TINY, TopicConfig
-from ottla.storage.logs import LogDirectory
+from ottla.storage.log_directory import LogDirectory
 from ottla.testing.disk import PowerLoss, SimDisk
 
 PARTITION = TopicPartition("orders", 0)

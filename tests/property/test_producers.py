@@ -11,7 +11,7 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.records.batch import read_header
 from ottla.storage import snapshots
-from ottla.storage.logs import LogDirectory
+from ottla.storage.log_directory import LogDirectory
 from ottla.storage.producers import Marker, Producers, Stamp
 from ottla.storage.replay import apply
 from ottla.storage.txn_index import AbortedTxn

@@ -16,7 +16,7 @@ from ottla.storage.config import TopicConfig
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.index import CorruptIndex, OffsetIndex, TimeIndex
 from ottla.storage.log import Log
-from ottla.storage.logs import LogDirectory
+from ottla.storage.log_directory import LogDirectory
 from ottla.storage.meta import read_meta
 from ottla.storage.producers import Producer
 from ottla.testing.disk import SimDisk

@@ -12,9 +12,10 @@ from tests.unit.storage.helpers import NOW, batch, config
 SIZE = len(batch(b"v"))
 
 
-def segments_of(*times: int) -> Segments:
+def segments_of(*times: int, modified_ms: int = NOW) -> Segments:
     """One segment with one batch per time, at offsets 0, 1, 2..."""
     disk = SimDisk()
+    disk.now_ms = modified_ms
     disk.make_directory("d")
     made = []
     for base, at_ms in enumerate(times):
@@ -25,11 +26,8 @@ def segments_of(*times: int) -> Segments:
     return Segments(made)
 
 
-def count(
-    segments: Segments, high_watermark: int = 99, log_start: int = 0, modified_ms: int = NOW, **settings
-) -> int:
-    held = config(**{"retention_ms": -1, **settings})
-    return expired(segments, held, NOW, high_watermark, log_start, lambda segment: modified_ms)
+def count(segments: Segments, high_watermark: int = 99, log_start: int = 0, **settings) -> int:
+    return expired(segments, config(**{"retention_ms": -1, **settings}), NOW, high_watermark, log_start)
 
 
 def test_segments_whose_newest_record_is_too_old_go_oldest_first():
@@ -45,9 +43,8 @@ def test_a_young_segment_protects_those_behind_it():
 
 
 def test_records_without_a_time_are_as_old_as_their_file():
-    segments = segments_of(-1, -1, NOW)
-    assert count(segments, retention_ms=100, modified_ms=NOW - 100) == 0
-    assert count(segments, retention_ms=100, modified_ms=NOW - 101) == 2
+    assert count(segments_of(-1, -1, NOW, modified_ms=NOW - 100), retention_ms=100) == 0
+    assert count(segments_of(-1, -1, NOW, modified_ms=NOW - 101), retention_ms=100) == 2
 
 
 def test_by_size_segments_go_while_enough_stays_without_them():
@@ -86,11 +83,11 @@ def test_a_compacted_topic_keeps_old_segments_unless_it_also_deletes():
     ],
 )
 def test_the_active_segment_is_replaced_when_all_of_it_is_too_old(settings, answer):
-    assert is_active_expired(segments_of(NOW - 500), config(**settings), NOW, lambda segment: NOW) is answer
+    assert is_active_expired(segments_of(NOW - 500), config(**settings), NOW) is answer
 
 
 def test_an_empty_active_segment_is_never_too_old():
     disk = SimDisk()
     disk.make_directory("d")
     empty = Segments([Segment.create(disk, "d", 0, config())])
-    assert not is_active_expired(empty, config(retention_ms=0), NOW, lambda segment: 0)
+    assert not is_active_expired(empty, config(retention_ms=0), NOW)

@@ -10,7 +10,7 @@ from ottla.core.ids import TopicPartition
 from ottla.storage import checkpoints
 from ottla.storage.files import OsFiles, write_whole
 from ottla.storage.log import Log
-from ottla.storage.logs import LogDirectory
+from ottla.storage.log_directory import LogDirectory
 from ottla.testing.disk import PowerLoss, SimDisk
 from tests.unit.storage.helpers import config, crash, put, values_of
 
