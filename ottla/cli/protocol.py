@@ -2,15 +2,23 @@
 
 import click
 
+from ottla.cli.lazy import Lazy, LazyGroup
 from ottla.core.errors import ProtocolError
 
+COMMANDS = {
+    "apis": Lazy(
+        "ottla.cli.protocol:apis", "List every API: key, name, versions, and where flexible ones start."
+    ),
+    "codec": Lazy("ottla.cli.protocol:codec", "Print the generated encoder and decoder of an API version."),
+}
 
-@click.group()
+
+@click.group(cls=LazyGroup, table=COMMANDS)
 def protocol() -> None:
     """The wire protocol: which APIs and versions are spoken, and the code that reads and writes them."""
 
 
-@protocol.command()
+@click.command()
 def apis() -> None:
     """List every API: key, name, versions, and from which version on it is flexible."""
     from ottla.protocol.apis import APIS
@@ -21,7 +29,7 @@ def apis() -> None:
         click.echo(f"{api.key:>3}  {api.name:<30} {spoken:<9} {flexible:<9} {api.module}")
 
 
-@protocol.command()
+@click.command()
 @click.argument("name", metavar="API")
 @click.argument("version", type=int)
 @click.option("--response", is_flag=True, help="The codec of the response instead of the request.")

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ottla.core.errors import ProtocolError
+from ottla.core.types import Buffer
 from ottla.protocol.codegen import Source
 from ottla.protocol.codegen_decode import DecoderWriter
 from ottla.protocol.codegen_encode import EncoderWriter
 from ottla.protocol.explain import why_not_writable
-from ottla.protocol.primitives import Buffer
 from ottla.protocol.schema import declaration
 
 _M = TypeVar("_M")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ottla.core.errors import ProtocolError
+from ottla.core.types import Buffer
 from ottla.protocol.apis import Api, api_of
 from ottla.protocol.codec import Writer, decode, decode_exactly, encode_into
-from ottla.protocol.primitives import Buffer
 from ottla.protocol.schema import Int16, Int32, String, declaration, field, message
 
 _M = TypeVar("_M")

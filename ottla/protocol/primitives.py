@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ottla.core.errors import ProtocolError
+from ottla.core.types import Buffer
 from ottla.protocol.wiretypes import NULL_UUID
-
-Buffer = bytes | bytearray | memoryview
 
 UVARINT_BYTES_MAX = 5  # lengths, counts and tags have 32 bits; a sixth byte can only be an attack
 RECORDS_INLINE_MAX = 4096  # below this size a copy is cheaper than one more part for the socket

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ottla.core.errors import ProtocolError
+from ottla.core.types import Buffer
 from ottla.protocol.codec import Writer, decode_exactly, decode_versioned, encode_into
 from ottla.protocol.messages import coordinator_records as groups
 from ottla.protocol.messages import share_records as share
-from ottla.protocol.primitives import Buffer
 
 _TYPE = struct.Struct(">h")
 _KEY_VERSION = 0  # a key of another shape gets another type
