@@ -70,7 +70,7 @@ class Segment:
         self._removed = False
         self._is_index_full = False
         self._unindexed_bytes = 0
-        self._newest = Newest(NO_TIMESTAMP, base_offset)
+        self._newest = self._timed = Newest(NO_TIMESTAMP, base_offset)  # the second is in the time index
         self._first_timestamp: int | None = None
 
     @classmethod
@@ -155,9 +155,11 @@ class Segment:
             self._newest = Newest(max_timestamp, last_offset)
             if self._first_timestamp is None:
                 self._first_timestamp = max_timestamp
-        if self._unindexed_bytes > self._config.index_interval_bytes and not self.offsets.is_full:
-            self.offsets.append(last_offset, position)
-            self.times.append(*self._newest)
+        if self._unindexed_bytes > self._config.index_interval_bytes and not self._is_index_full:
+            self.offsets.entries.append(last_offset - self.base_offset, position)
+            if self._newest is not self._timed:
+                self.times.append(*self._newest)
+                self._timed = self._newest
             self._is_index_full = self.offsets.is_full or self.times.is_full
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
@@ -308,18 +310,19 @@ class Segment:
                 raise CorruptIndex(f"{self.times.entries.path} contradicts the log")
             start, newest = batch.position, Newest(*last)
         unindexed, last_offset = 0, self.base_offset - 1
+        is_full = self.offsets.is_full or self.times.is_full
         for batch in walk(self.file, min(start, indexed_to), self.size):
             if batch.max_timestamp > newest.timestamp:
                 newest = Newest(batch.max_timestamp, batch.last_offset)
             if batch.position >= indexed_to:
-                if unindexed > self._config.index_interval_bytes and not self.offsets.is_full:
+                if unindexed > self._config.index_interval_bytes and not is_full:
                     raise CorruptIndex(f"{self.offsets.entries.path} lacks entries")
                 unindexed += batch.size
             last_offset = batch.last_offset
         if (entry := self.offsets.last) is not None and entry.offset > last_offset:
             raise CorruptIndex(f"{self.offsets.entries.path} speaks of offsets behind the last batch")
         self._newest, self._unindexed_bytes = newest, unindexed
-        self._is_index_full = self.offsets.is_full or self.times.is_full
+        self._is_index_full = is_full
 
     def _position_of_last_entry(self) -> int:
         if (last := self.offsets.last) is None:
