@@ -11,7 +11,7 @@ in memory, and one over a page, which is one read.
 import struct
 from bisect import bisect_right
 from contextlib import suppress
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ottla.core.errors import OttlaError
 from ottla.storage.files import File, Files
@@ -175,7 +175,7 @@ class OffsetEntry(NamedTuple):
 class OffsetIndex:
     """`.index`: the last offset of a batch, less the segment's base, and where that batch starts. 8 bytes each."""
 
-    LAYOUT = struct.Struct(">II")
+    LAYOUT: ClassVar = struct.Struct(">II")
 
     def __init__(self, files: Files, path: str, base_offset: int, bytes_max: int) -> None:
         self.base_offset = base_offset
@@ -217,7 +217,7 @@ class TimeEntry(NamedTuple):
 class TimeIndex:
     """`.timeindex`: the largest timestamp so far, and the last offset of the batch that brought it. 12 bytes each."""
 
-    LAYOUT = struct.Struct(">qI")
+    LAYOUT: ClassVar = struct.Struct(">qI")
 
     def __init__(self, files: Files, path: str, base_offset: int, bytes_max: int) -> None:
         self.base_offset = base_offset

@@ -466,7 +466,7 @@ class Log:
 
     def abandon(self) -> None:
         """Let go of the files as they are: the log is about to be deleted, or has failed."""
-        for segment in [*self.segments, *(doomed for _, doomed in self._doomed)]:
+        for segment in [*self.segments, *[doomed for _, doomed in self._doomed]]:
             segment.abandon()
 
     # --- failing ------------------------------------------------------------------------------------------------
