@@ -96,7 +96,7 @@ def recovery_ratios(directory: str) -> list[float]:
 
     read()
     ratios = []
-    for _ in range(REPETITIONS // 2):
+    for _ in range(REPETITIONS):
         reading = timed(read)
         ratios.append(timed(recover) / reading)
     shutil.rmtree(log.directory)

@@ -248,3 +248,4 @@ def test_nothing_is_left_open_behind_a_directory_without_a_log(disk):
     for name in disk.names(HERE):
         disk.remove(f"{HERE}/{name}")
     disk.remove_directory(HERE)
+    assert not disk.exists(HERE)

@@ -237,6 +237,7 @@ def test_a_sync_that_comes_after_the_removal_is_no_error(disk):
     fill(made)
     made.remove()
     made.sync()
+    assert disk.names("d") == [], "nor does it bring the files back"
 
 
 def test_a_sync_of_a_file_that_somebody_else_removed_is_an_error(disk):

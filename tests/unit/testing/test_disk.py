@@ -223,6 +223,7 @@ def test_faults_can_be_taken_back(disk):
     disk.fail_next("write")
     disk.repair()
     file.write_at(0, b"x")
+    assert disk.read("d/f") == b"x"
 
 
 def test_a_directory_comes_with_those_above_it(disk):
