@@ -8,7 +8,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import NamedTuple
 
-from ottla.core.errors import ProtocolError
+from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.storage.checkpoints import is_number, parse_lines, render_lines
 from ottla.storage.files import Files, write_whole
 
@@ -46,6 +46,17 @@ class LeaderEpochs:
     @property
     def latest(self) -> int | None:
         return self.entries[-1].epoch if self.entries else None
+
+    def follow(self, epoch: int, base_offset: int) -> None:
+        """A batch of `epoch` is about to be written at `base_offset`. One of an older leader is refused."""
+        latest = self.entries[-1].epoch if self.entries else -1
+        if epoch == latest or epoch < 0:
+            return
+        if epoch < latest:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH, f"batch of epoch {epoch} in a log of epoch {latest}"
+            )
+        self.assign(epoch, base_offset)
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """From `start_offset` on, batches carry `epoch`. Lasts when this returns."""

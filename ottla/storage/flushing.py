@@ -51,14 +51,12 @@ class Unsynced:
     def __init__(self, recovery_point: int, rewritten_from: int) -> None:
         self.recovery_point = recovery_point
         self._from = min(rewritten_from, recovery_point)  # a recovery writes indexes below its point anew
-        self._records = 0
         self._since_ms: int | None = None
         self._truncations = 0
         # Changes of names in the directory, and how many of them a sync of it has made to last.
         self._changes, self._changes_synced = 1, 0
 
-    def append(self, records: int, now_ms: int) -> None:
-        self._records += records
+    def append(self, now_ms: int) -> None:
         if self._since_ms is None:
             self._since_ms = now_ms
 
@@ -79,10 +77,11 @@ class Unsynced:
         self._truncations += 1
         self._from = min(self._from, base_offset)
 
-    def is_due(self, records_max: int, wait_ms_max: int, now_ms: int) -> bool:
-        if self._since_ms is None:
-            return False
-        return self._records >= records_max or now_ms - self._since_ms >= wait_ms_max
+    def is_due(self, end_offset: int, records_max: int, wait_ms_max: int, now_ms: int) -> bool:
+        """Counted from the recovery point: records whose sync is under way are not on the disk yet."""
+        if end_offset - self.recovery_point >= records_max:
+            return True
+        return self._since_ms is not None and now_ms - self._since_ms >= wait_ms_max
 
     def segments(self, segments: Segments) -> tuple[Segment, ...]:
         return tuple(segments.from_offset(min(self.recovery_point, self._from)))
@@ -90,7 +89,7 @@ class Unsynced:
     def begin(
         self, segments: tuple[Segment, ...], snapshots: Iterable[str], directory: str, end_offset: int
     ) -> FlushJob:
-        self._records, self._since_ms = 0, None
+        self._since_ms = None
         changed = directory if self._changes > self._changes_synced else None
         return FlushJob(segments, tuple(snapshots), changed, end_offset, self._truncations, self._changes)
 

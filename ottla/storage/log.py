@@ -146,7 +146,7 @@ class Log:
         self.end_offset = last.base_offset + last.last_offset_delta + 1
         if len(batches) > 1 or last.producer_id >= 0:
             self._account(segment, data, batches)
-        self._unsynced.append(self.end_offset - batches[0].base_offset, now_ms)
+        self._unsynced.append(now_ms)
 
     def _prepare(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
         """The segment to write to, with the epoch on the disk before the first batch that carries it.
@@ -155,7 +155,8 @@ class Log:
         """
         try:
             segment = self._segment_for(size, batches, now_ms)
-            self._assign_epochs(batches)
+            for batch in batches:
+                self.epochs.follow(batch.leader_epoch, batch.base_offset)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
         return segment
@@ -170,18 +171,6 @@ class Log:
                 except OSError as error:
                     raise self._failed(error) from error  # the marker is written, its index entry is not
             position += batch.size
-
-    def _assign_epochs(self, batches: list[BatchHeader]) -> None:
-        for batch in batches:
-            latest = self.epochs.latest
-            if batch.leader_epoch == latest or batch.leader_epoch < 0:
-                continue
-            if latest is not None and batch.leader_epoch < latest:
-                raise KafkaError(
-                    ErrorCode.FENCED_LEADER_EPOCH,
-                    f"batch of epoch {batch.leader_epoch} in a log of epoch {latest}",
-                )
-            self.epochs.assign(batch.leader_epoch, batch.base_offset)
 
     def _segment_for(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
         active = self.segments.active
@@ -410,7 +399,9 @@ class Log:
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Does the flush policy of the topic ask for a sync now?"""
-        return self._unsynced.is_due(self.config.flush_messages, self.config.flush_ms, now_ms)
+        return self._unsynced.is_due(
+            self.end_offset, self.config.flush_messages, self.config.flush_ms, now_ms
+        )
 
     @property
     def has_closed_unsynced(self) -> bool:

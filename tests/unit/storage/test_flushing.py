@@ -235,3 +235,26 @@ def test_one_record_per_flush_is_a_sync_before_every_acknowledgement(disk):
         put(log, b"v")
         asyncio.run(commit.settle(end_offset, NOW))
         assert log.recovery_point == end_offset
+
+
+def test_a_record_whose_sync_is_under_way_is_not_acknowledged_before_it_ends(disk):
+    """Its flush began before anyone asked for it: that must not pass for a flush that is not due."""
+    log = open_log(disk, config(segment_bytes=1 << 20, segment_index_bytes=4096, flush_messages=1))
+    commit = GroupCommit(log, disk)
+
+    async def scenario() -> bool:
+        disk.gate.clear()
+        put(log, b"a")
+        put(log, b"b")
+        first = asyncio.create_task(commit.settle(1, NOW))
+        await asyncio.to_thread(disk.waiting.wait, 20)
+        second = asyncio.create_task(commit.settle(2, NOW))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        early = second.done()
+        disk.gate.set()
+        await asyncio.gather(first, second)
+        return early
+
+    assert not asyncio.run(scenario())
+    assert log.recovery_point == 2
