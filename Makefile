@@ -8,7 +8,7 @@ ARGS   ?= --help
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
-.PHONY: help run test test-pure test-compiled run-compiled check format docs compiled bench clean
+.PHONY: help run test test-pure test-compiled run-compiled explore check format docs compiled bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,9 @@ run-compiled: compiled
 	PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED) OTTLA_EXPECT_COMPILED=1 $(BIN)/pytest -q -n 2 --dist loadfile \
 		tests/unit/records tests/unit/storage tests/property/test_records_*.py \
 		tests/property/test_log_machine.py tests/property/test_storage_fuzz.py
+
+explore: $(VENV)/.test  ## Draw new examples for the property tests, EXAMPLES=5000 of them for the log
+	OTTLA_EXPLORE=$(or $(EXAMPLES),2000) $(BIN)/pytest -q -n 2 --dist loadfile --timeout 3600 tests/property
 
 check: $(VENV)/.test  ## Lint, format, types, layers, house rules, generated documentation
 	$(BIN)/ruff check -q .

@@ -60,7 +60,7 @@ def apply(
 def restore(files: Files, directory: str, segments: Segments, end_offset: int) -> Producers:
     """The producers as they were before `end_offset`: the newest snapshot that is good, and what follows it."""
     producers = Producers()
-    start, known = Snapshots(files, directory).newest(end_offset)
+    start, known = Snapshots(files, directory).newest(segments[0].base_offset, end_offset)
     producers.restore(known)
     for segment in segments.from_offset(start):
         if segment.base_offset >= end_offset:

@@ -89,20 +89,28 @@ class Snapshots:
             file.close()
         self.unsynced.add(path)
 
-    def newest(self, end_offset: int) -> tuple[int, list[Producer]]:
-        """The newest good one that does not look beyond `end_offset`; offset 0 and nobody if there is none."""
+    def newest(self, base_offset: int, end_offset: int) -> tuple[int, list[Producer]]:
+        """The newest good one within a log that has batches from `base_offset` to `end_offset`, and its offset.
+
+        One from before cannot be followed up: what ended the transactions that it knows as open is gone.
+        """
         for offset in reversed(self.offsets()):
-            if offset > end_offset:
+            if not base_offset <= offset <= end_offset:
                 continue
             path = self._path(offset)
             try:
                 return offset, decode(self._files.read(path), path)
             except ProtocolError:
                 self._files.remove(path)
-        return 0, []
+        return base_offset, []
 
     def remove(self, offset: int) -> None:
         remove_all(self._files, [self._path(offset)])
+
+    def remove_before(self, base_offset: int) -> None:
+        """Remove those that speak of batches which are gone from the start of the log."""
+        before = [offset for offset in self.offsets() if offset < base_offset]
+        remove_all(self._files, (self._path(offset) for offset in before))
 
     def remove_beyond(self, end_offset: int) -> None:
         """Remove those that speak of batches at `end_offset` or behind it, so that no crash brings them back."""

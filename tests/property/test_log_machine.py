@@ -1,6 +1,7 @@
 """A Log on a disk that forgets, against a plain list: whatever was flushed before a crash is there after it."""
 
 import errno
+import os
 import random
 
 from hypothesis import settings
@@ -316,4 +317,6 @@ class LogOnAForgetfulDisk(RuleBasedStateMachine):
 
 
 TestLogOnAForgetfulDisk = LogOnAForgetfulDisk.TestCase
-TestLogOnAForgetfulDisk.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestLogOnAForgetfulDisk.settings = settings(
+    max_examples=int(os.environ.get("OTTLA_EXPLORE", 200)), stateful_step_count=40, deadline=None
+)

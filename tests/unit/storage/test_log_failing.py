@@ -249,3 +249,21 @@ def test_nothing_is_left_open_behind_a_directory_without_a_log(disk):
         disk.remove(f"{HERE}/{name}")
     disk.remove_directory(HERE)
     assert not disk.exists(HERE)
+
+
+def test_a_restart_that_fails_half_way_leaves_no_transaction_open_for_ever(disk):
+    """The snapshot of segments that are gone knows a transaction as open whose end went with them."""
+    log = open_log(disk, config(segment_bytes=300))
+    put(log, b"x" * 100, producer=(7, 0, 0), is_transactional=True)
+    log.roll()
+    end_txn(log, 7, commit=True)
+    put(log, b"y" * 100)
+    log.advance_high_watermark(log.end_offset)
+    log.advance_log_start(2)
+    assert log.delete_old(NOW) == 1
+    disk.fail_next("rename")
+    storage_error(lambda: log.restart_at(3))
+    log = open_log(disk, config(segment_bytes=300))
+    put(log, b"z")
+    log.advance_high_watermark(log.end_offset)
+    assert log.last_stable_offset == log.end_offset
