@@ -1,0 +1,1 @@
+"""The broker: hosts the brains, and answers what clients ask."""

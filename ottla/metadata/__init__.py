@@ -1,0 +1,1 @@
+"""The metadata store: what the cluster must remember, behind one interface."""

@@ -1,0 +1,1 @@
+"""Sockets: connections that clients open, and those we open ourselves."""
