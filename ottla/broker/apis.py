@@ -1,0 +1,93 @@
+"""The APIs that this broker serves, in which versions, and where their handlers are.
+
+The ranges stand here as plain numbers, so that ApiVersions, the first request of every connection, is answered
+without importing messages that nobody sends. A handler is found by name when the first request of its API comes:
+the module is called as the module of the messages, the function as the API. Whoever adds an API adds a row.
+
+Old versions stay: aiokafka and kafkajs speak nothing flexible, and an old librdkafka sends uncompressed batches to
+a broker whose Produce does not start at 0.
+"""
+
+import functools
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ottla.protocol.apis import APIS, Api
+
+Handler = Callable[..., Any]
+"""`handler(broker, call, request)` returns the response, or an awaitable of it. None means that none is sent."""
+
+
+class Served(NamedTuple):
+    """One row: an API, and the versions of it that a client may send."""
+
+    key: int
+    min_version: int
+    max_version: int
+
+    @property
+    def api(self) -> Api:
+        return APIS[self.key]
+
+    @property
+    def function(self) -> str:
+        """The name of its handler: ListOffsets is served by `list_offsets`."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.api.name).lower()
+
+
+SERVED: dict[int, Served] = {
+    row.key: row
+    for row in (
+        Served(0, 0, 13),  # Produce
+        Served(1, 0, 18),  # Fetch
+        Served(2, 0, 11),  # ListOffsets
+        Served(3, 0, 13),  # Metadata
+        Served(10, 0, 6),  # FindCoordinator
+        Served(18, 0, 4),  # ApiVersions
+        Served(19, 0, 7),  # CreateTopics
+        Served(20, 0, 6),  # DeleteTopics
+        Served(21, 0, 2),  # DeleteRecords
+        Served(22, 0, 6),  # InitProducerId
+        Served(23, 0, 4),  # OffsetForLeaderEpoch
+        Served(32, 0, 4),  # DescribeConfigs
+        Served(33, 0, 2),  # AlterConfigs
+        Served(35, 0, 5),  # DescribeLogDirs
+        Served(37, 0, 3),  # CreatePartitions
+        Served(44, 0, 1),  # IncrementalAlterConfigs
+        Served(60, 0, 2),  # DescribeCluster
+        Served(61, 0, 0),  # DescribeProducers
+        Served(71, 0, 0),  # GetTelemetrySubscriptions
+        Served(72, 0, 0),  # PushTelemetry
+        Served(74, 0, 1),  # ListConfigResources
+        Served(75, 0, 0),  # DescribeTopicPartitions
+    )
+}
+
+
+class Feature(NamedTuple):
+    """A feature of the cluster (KIP-584): the levels we can run, and the one that is in force."""
+
+    name: str
+    min_level: int
+    max_level: int
+    finalized_level: int
+
+
+FEATURES: tuple[Feature, ...] = ()
+"""None yet: groups and transactions bring `group.version` and `transaction.version`."""
+
+
+def is_served(key: int, version: int) -> bool:
+    row = SERVED.get(key)
+    return row is not None and row.min_version <= version <= row.max_version
+
+
+@functools.cache
+def handler_of(key: int) -> Handler:
+    """What answers requests of this API; imports its module at first use. The key must be served."""
+    row = SERVED[key]
+    module = importlib.import_module(f"ottla.broker.handlers.{row.api.module}")
+    found: Handler = getattr(module, row.function)
+    return found
