@@ -84,7 +84,8 @@ class Entry(NamedTuple):
 class Config:
     """Settings declared by a subclass. Attributes are values, and cannot be assigned: see `update`.
 
-    `class BrokerConfig(Config, topics=TopicConfig)` adds the broker twins of TopicConfig's keys.
+    `class BrokerConfig(Config, topics=TopicConfig)` adds the broker twins of TopicConfig's keys that it does not
+    declare itself.
     """
 
     keys: ClassVar[dict[str, Key[Any]]] = {}
@@ -99,7 +100,7 @@ class Config:
         }
         keys = inherited | {key.name: key for values in declared for key in values if isinstance(key, Key)}
         for key in topics.keys.values() if topics else ():
-            keys |= {twin.name: twin for twin in key.broker_twins()}
+            keys = {twin.name: twin for twin in key.broker_twins()} | keys
         cls.keys = keys
         cls._spellings = {spelling: key for key in keys.values() for spelling in (key.name, *key.aliases)}
         # Keys with a broker key behind them are a topic's, unless the class says otherwise.
@@ -225,10 +226,11 @@ class Config:
         for source in _PRECEDENCE:
             if key.name in layers.get(source, ()):
                 yield key.name, layers[source][key.name], source
-        for name, factor in key.broker_names.items():
-            for source in _PRECEDENCE:
-                if name in broker.get(source, ()):
-                    yield name, key.read(broker[source][name], name, factor), source
+        for names, asked in ((key.fallbacks, layers), (key.broker_names, broker)):
+            for name, factor in names.items():
+                for source in _PRECEDENCE:
+                    if name in asked.get(source, ()):
+                        yield name, key.read(asked[source][name], name, factor), source
         if key.default is not None and not key.is_required:
             yield key.broker_key or key.name, key.default, Source.DEFAULT
 

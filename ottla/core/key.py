@@ -54,11 +54,13 @@ class Key(Generic[T]):
         scope: Scope = Scope.READ_ONLY,
         broker_key: str | None = None,
         broker_fallbacks: Mapping[str, int] | None = None,
+        fallbacks: Mapping[str, int] | None = None,
         aliases: Sequence[str] = (),
         sensitive: bool = False,
     ) -> None:
         """`broker_key` holds the value for topics that do not set theirs. If it is unset, `broker_fallbacks`
         are asked in turn; each says what its values are multiplied by (`log.retention.hours`: 3600000).
+        `fallbacks` are the same within one Config: other keys that hold the value while this one is unset.
 
         `aliases` are other names under which the key may be written; it is always shown under its own.
         """
@@ -70,6 +72,7 @@ class Key(Generic[T]):
         self.scope = scope
         self.broker_key = broker_key
         self.broker_fallbacks = dict(broker_fallbacks or {})
+        self.fallbacks = dict(fallbacks or {})
         self.aliases = tuple(aliases)
         self.sensitive = sensitive or self.type.wire is WireType.PASSWORD
         if default is not REQUIRED and default is not None:
@@ -150,6 +153,7 @@ class Key(Generic[T]):
                 *self.checks,
                 doc=f"{doc}. {self.doc}",
                 scope=self.scope,
+                fallbacks=self.broker_fallbacks,
                 sensitive=self.sensitive,
             )
         return Key[Any](

@@ -80,6 +80,7 @@ def _facts(key: Key[Any]) -> str:
         ("Accepts", key.accepts),
         ("Default", "none: must be set" if key.is_required else _default(key)),
         ("Broker key", ", then ".join(f"`{name}`" for name in key.broker_names)),
+        ("If unset", ", then ".join(f"`{name}`" for name in key.fallbacks)),
         ("Also written", ", ".join(f"`{alias}`" for alias in key.aliases)),
         ("Changes", key.scope.value),
         ("Shown", "never" if key.sensitive else ""),

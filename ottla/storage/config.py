@@ -1,10 +1,38 @@
-"""What can be set about a topic's log. Each key is declared once; its broker-wide twin is named beside it."""
+"""What can be set about a topic: every topic key of Kafka 4. Each is declared once, its broker-wide twin beside it.
 
-from ottla.core.config import Bytes, Config, Duration, Key, Long, Scope, at_least, between, one_of
+What a key is for stands in its `doc`; that of a key which is accepted but has no effect yet says so.
+"""
+
+from ottla.core.config import (
+    Bytes,
+    Check,
+    Config,
+    Duration,
+    Key,
+    Long,
+    Scope,
+    Words,
+    at_least,
+    between,
+    one_of,
+)
+from ottla.core.errors import ConfigError
 
 _DAY_MS = 86_400_000
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
+_NO_TIERS = "Accepted, without effect: there is no remote storage."
+
+_LEVEL_OF_GZIP = Check("-1 or between 1 and 9", lambda level: level == -1 or 1 <= level <= 9)
+_ALL_OR_PAIRS = Check(
+    "* or pairs of partition:broker",
+    lambda words: words == ("*",) or all(_is_pair(word) for word in words),
+)
+
+
+def _is_pair(word: str) -> bool:
+    partition, colon, broker = word.partition(":")
+    return bool(colon) and partition.isdecimal() and broker.isdecimal()
 
 
 class TopicConfig(Config):
@@ -28,6 +56,16 @@ class TopicConfig(Config):
         broker_fallbacks={"log.roll.hours": 3_600_000},
         scope=Scope.CLUSTER_WIDE,
         doc="Start a new segment when the first record of the active one is older than this.",
+    )
+    segment_jitter_ms = Key(
+        "segment.jitter.ms",
+        Duration,
+        0,
+        at_least(0),
+        broker_key="log.roll.jitter.ms",
+        broker_fallbacks={"log.roll.jitter.hours": 3_600_000},
+        scope=Scope.CLUSTER_WIDE,
+        doc="Accepted, without effect: segments are rolled when they are written to, not all at once.",
     )
     segment_index_bytes = Key(
         "segment.index.bytes",
@@ -134,6 +172,7 @@ class TopicConfig(Config):
         _LONG_MAX,
         at_least(0),
         broker_key="log.flush.interval.ms",
+        broker_fallbacks={"log.flush.scheduler.interval.ms": 1},
         scope=Scope.CLUSTER_WIDE,
         doc="Sync the log to the disk when its oldest unsynced record has waited this long.",
     )
@@ -142,9 +181,153 @@ class TopicConfig(Config):
         Duration,
         _DAY_MS,
         at_least(1),
+        broker_key="producer.id.expiration.ms",
         scope=Scope.CLUSTER_WIDE,
         doc="Forget the sequence numbers of a producer that has written nothing for this long.",
     )
+    compression_type = Key(
+        "compression.type",
+        one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+        "producer",
+        broker_key="compression.type",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Write batches with this codec, whatever they came with. `producer` keeps what the producer chose.",
+    )
+    compression_gzip_level = Key(
+        "compression.gzip.level",
+        int,
+        -1,
+        _LEVEL_OF_GZIP,
+        broker_key="compression.gzip.level",
+        scope=Scope.CLUSTER_WIDE,
+        doc="The level, if `compression.type` is gzip. -1 is the codec's own default.",
+    )
+    compression_lz4_level = Key(
+        "compression.lz4.level",
+        int,
+        9,
+        between(1, 17),
+        broker_key="compression.lz4.level",
+        scope=Scope.CLUSTER_WIDE,
+        doc="The level, if `compression.type` is lz4.",
+    )
+    compression_zstd_level = Key(
+        "compression.zstd.level",
+        int,
+        3,
+        between(-131_072, 22),
+        broker_key="compression.zstd.level",
+        scope=Scope.CLUSTER_WIDE,
+        doc="The level, if `compression.type` is zstd.",
+    )
+    min_insync_replicas = Key(
+        "min.insync.replicas",
+        int,
+        1,
+        at_least(1),
+        broker_key="min.insync.replicas",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Refuse writes with acks=all while fewer replicas than this, the leader included, are in sync.",
+    )
+    unclean_leader_election_enable = Key(
+        "unclean.leader.election.enable",
+        bool,
+        False,
+        broker_key="unclean.leader.election.enable",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Let a replica lead that was not in sync, if no other is left. What it lacks is lost.",
+    )
+    delete_retention_ms = Key(
+        "delete.retention.ms",
+        Duration,
+        _DAY_MS,
+        at_least(0),
+        broker_key="log.cleaner.delete.retention.ms",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Keep tombstones of a compacted topic this long after they were cleaned.",
+    )
+    min_cleanable_dirty_ratio = Key(
+        "min.cleanable.dirty.ratio",
+        float,
+        0.5,
+        between(0, 1),
+        broker_key="log.cleaner.min.cleanable.ratio",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Compact a log when at least this part of it was written since the last time.",
+    )
+    min_compaction_lag_ms = Key(
+        "min.compaction.lag.ms",
+        Duration,
+        0,
+        at_least(0),
+        broker_key="log.cleaner.min.compaction.lag.ms",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Do not compact records younger than this.",
+    )
+    max_compaction_lag_ms = Key(
+        "max.compaction.lag.ms",
+        Duration,
+        _LONG_MAX,
+        at_least(1),
+        broker_key="log.cleaner.max.compaction.lag.ms",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Compact records that have waited this long, however little there is to gain.",
+    )
+    preallocate = Key(
+        "preallocate",
+        bool,
+        False,
+        broker_key="log.preallocate",
+        scope=Scope.CLUSTER_WIDE,
+        doc="Accepted, without effect: segments grow as they are written.",
+    )
+    leader_replication_throttled_replicas = Key(
+        "leader.replication.throttled.replicas",
+        Words,
+        (),
+        _ALL_OR_PAIRS,
+        scope=Scope.CLUSTER_WIDE,
+        doc="Replicas whose leaders hold back what followers fetch: `partition:broker` pairs, or `*`.",
+    )
+    follower_replication_throttled_replicas = Key(
+        "follower.replication.throttled.replicas",
+        Words,
+        (),
+        _ALL_OR_PAIRS,
+        scope=Scope.CLUSTER_WIDE,
+        doc="Replicas that hold back their fetching: `partition:broker` pairs, or `*`.",
+    )
+    remote_storage_enable = Key(
+        "remote.storage.enable", bool, False, doc="Must be false: there is no remote storage."
+    )
+    remote_log_copy_disable = Key("remote.log.copy.disable", bool, False, doc=_NO_TIERS)
+    remote_log_delete_on_disable = Key("remote.log.delete.on.disable", bool, False, doc=_NO_TIERS)
+    remote_copy_lag_ms = Key("remote.copy.lag.ms", Duration, 0, at_least(-1), doc=_NO_TIERS)
+    remote_copy_lag_bytes = Key("remote.copy.lag.bytes", Bytes, 0, at_least(-1), doc=_NO_TIERS)
+    local_retention_ms = Key(
+        "local.retention.ms",
+        Duration,
+        -2,
+        at_least(-2),
+        broker_key="log.local.retention.ms",
+        scope=Scope.CLUSTER_WIDE,
+        doc=_NO_TIERS,
+    )
+    local_retention_bytes = Key(
+        "local.retention.bytes",
+        Bytes,
+        -2,
+        at_least(-2),
+        broker_key="log.local.retention.bytes",
+        scope=Scope.CLUSTER_WIDE,
+        doc=_NO_TIERS,
+    )
+
+    def check(self) -> None:
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise ConfigError("min.compaction.lag.ms is above max.compaction.lag.ms")
+        if self.remote_storage_enable:
+            raise ConfigError("remote.storage.enable is true, but there is no remote storage here")
 
 
 TINY = {
