@@ -63,14 +63,23 @@ def known(kafka: str, questions: Sequence[Question]) -> list[Question]:
     return [question for question, answer in answers if answer != "unknown"]
 
 
+def refusals(kafka: str, questions: Sequence[Question], code: int) -> list[bytes | None]:
+    """How this Kafka says the error to each of the requests; None where it does not know the request, or says nothing."""
+    asked = [f"{each.cls.api_key} {each.version} {code} {each.data.hex()}" for each in questions]
+    return [
+        None if answer in ("unknown", "null") or answer.startswith("error") else bytes.fromhex(answer)
+        for answer in _lines(kafka, asked, "Refusals")
+    ]
+
+
 def _run(kafka: str, questions: Sequence[Question]) -> list[str]:
     return _lines(kafka, [f"{each.cls.__name__} {each.version} {each.data.hex()}" for each in questions])
 
 
-def _lines(kafka: str, lines: Sequence[str]) -> list[str]:
+def _lines(kafka: str, lines: Sequence[str], program: str = "Oracle") -> list[str]:
     class_path = f"{_class_path(kafka)}:{_BUILD}"
     done = subprocess.run(
-        ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, "Oracle"],
+        ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, program],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         encoding="utf-8",
@@ -87,7 +96,7 @@ def _class_path(kafka: str) -> str:
 
 
 def prepare() -> None:
-    """Fetch the jars and compile the oracle, both once; or skip the test that needs them."""
+    """Fetch the jars and compile the oracles, both once; or skip the test that needs them."""
     if shutil.which("java") is None or shutil.which("javac") is None:
         pytest.skip("no JDK here: Apache Kafka's classes cannot be asked")
     _BUILD.mkdir(parents=True, exist_ok=True)
@@ -98,8 +107,10 @@ def prepare() -> None:
 
 
 def _compile() -> None:
-    source, compiled = _HERE / "Oracle.java", _BUILD / "Oracle.class"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+    for source in _HERE.glob("*.java"):
+        compiled = _BUILD / f"{source.stem}.class"
+        if compiled.exists() and compiled.stat().st_mtime >= source.stat().st_mtime:
+            continue
         command = ["javac", "-d", str(_BUILD), "-cp", _class_path("3.9"), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
