@@ -64,7 +64,7 @@ def known(kafka: str, questions: Sequence[Question]) -> list[Question]:
 
 
 def refusals(kafka: str, questions: Sequence[Question], code: int) -> list[bytes | None]:
-    """How this Kafka says the error to each of the requests; None where it does not know the request, or says nothing."""
+    """How this Kafka says the error to each request; None where it does not know the request, or says nothing."""
     asked = [f"{each.cls.api_key} {each.version} {code} {each.data.hex()}" for each in questions]
     return [
         None if answer in ("unknown", "null") or answer.startswith("error") else bytes.fromhex(answer)
