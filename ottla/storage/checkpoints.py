@@ -11,9 +11,11 @@
 All are replaced whole: a crash leaves the old or the new one.
 """
 
+import functools
 import json
+import threading
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ottla.core.errors import ProtocolError
 from ottla.core.ids import TopicPartition, format_id, parse_id
@@ -72,6 +74,44 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
             raise ProtocolError(f"{path}: not a topic, a partition and an offset: {row[:80]!r}")
         offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
     return offsets
+
+
+class OffsetFile:
+    """A checkpoint that its owner writes at once and others in a thread: what was read off the logs later wins."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._lock = threading.Lock()
+        self._begun = self._done = 0  # numbers of readings: the newest, and that of what the file says
+        self._newest: Mapping[TopicPartition, int] | None = None
+        self._written: Mapping[TopicPartition, int] | None = None
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Return when the file says this."""
+        self._begun += 1
+        self._newest = offsets
+        self._write(self._begun, offsets)
+
+    def begin(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None] | None:
+        """What a thread has to run for the file to say this, or something newer. None if it will say so anyway."""
+        if offsets == self._newest:
+            return None
+        self._begun += 1
+        self._newest = offsets
+        return functools.partial(self._write, self._begun, offsets)
+
+    def _write(self, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+        with self._lock:
+            if number < self._done:
+                return
+            try:
+                if offsets != self._written:
+                    write_offsets(self._files, self._path, offsets)
+            except BaseException:
+                self._newest = self._written = None  # nobody knows what it says now: the next one writes
+                raise
+            self._done, self._written = number, offsets
 
 
 def write_partition_metadata(files: Files, directory: str, topic_id: uuid.UUID) -> None:

@@ -7,10 +7,10 @@ point never reaches the disk before the bytes below it, and goes down before a t
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ottla.core.errors import KafkaError, ProtocolError
-from ottla.core.ids import PartitionDirectory, TopicPartition
+from ottla.core.ids import DirectoryState, PartitionDirectory, TopicPartition
 from ottla.storage import checkpoints
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
@@ -33,6 +33,10 @@ class LogDirectory:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
+        self._offset_files = {
+            name: checkpoints.OffsetFile(files, f"{path}/{name}")
+            for name in (checkpoints.RECOVERY_POINT, checkpoints.LOG_START, checkpoints.HIGH_WATERMARK)
+        }
 
     @classmethod
     def open(
@@ -64,6 +68,8 @@ class LogDirectory:
         """A new, empty log. Lasts when this returns."""
         assert partition not in self.logs, f"{partition} is here already"
         path = f"{self.path}/{partition}"
+        if self._files.exists(path):  # of a topic that had this name before: it is kept, out of the way
+            self._rename(partition, "stray")
         self._files.make_directory(path)
         if topic_id is not None:
             checkpoints.write_partition_metadata(self._files, path, topic_id)
@@ -81,15 +87,27 @@ class LogDirectory:
         """Take a log out of the way, in one step; `remove_deleted` removes its files. Returns the new path."""
         if self.damaged.pop(partition, None) is None:
             self.logs.pop(partition).abandon()
-        path = f"{self.path}/{PartitionDirectory(partition, 'delete', uuid.uuid4().hex)}"
-        self._files.rename(f"{self.path}/{partition}", path)
-        self._files.sync_directory(self.path)
+        path = self._rename(partition, "delete")
         self.checkpoint()
         return path
 
-    def remove_deleted(self) -> int:
-        """Remove the files of deleted partitions; how many there were."""
-        doomed = [n for n in self._files.names(self.path) if _is_deleted(n)]
+    def release(self, partition: TopicPartition) -> None:
+        """Let a log lie as it is: it is nobody's."""
+        self.logs.pop(partition).abandon()
+
+    def _rename(self, partition: TopicPartition, state: DirectoryState) -> str:
+        path = f"{self.path}/{PartitionDirectory(partition, state, uuid.uuid4().hex)}"
+        self._files.rename(f"{self.path}/{partition}", path)
+        self._files.sync_directory(self.path)
+        return path
+
+    def deleted(self) -> list[str]:
+        """The names under which deleted partitions still lie here."""
+        return [name for name in self._files.names(self.path) if _is_deleted(name)]
+
+    def remove_deleted(self, names: Iterable[str] | None = None) -> int:
+        """Remove the files of deleted partitions, or of those in `names`; how many. May run in a thread."""
+        doomed = self.deleted() if names is None else list(names)
         for name in doomed:
             for file in self._files.names(f"{self.path}/{name}"):
                 self._files.remove(f"{self.path}/{name}/{file}")
@@ -98,13 +116,29 @@ class LogDirectory:
 
     def checkpoint(self) -> None:
         """Write down recovery points, starts and high watermarks of all logs."""
-        self._checkpoint_recovery_points()
-        starts = {p: log.log_start_offset for p, log in self.logs.items()}
-        # A start that the names of the files tell anyway need not be written.
-        moved = {p: start for p, start in starts.items() if start > self.logs[p].segments[0].base_offset}
-        self._write(checkpoints.LOG_START, self._of_damaged(self._log_starts) | moved)
+        for name, file in self._offset_files.items():
+            file.write(self._offsets(name))
+
+    def begin_checkpoint(self, *names: str) -> list[Callable[[], None]]:
+        """The same for some of the files, without waiting for the disk: a thread has to run what this returns.
+        Nothing, if nothing has moved."""
+        begun = [self._offset_files[name].begin(self._offsets(name)) for name in names]
+        return [write for write in begun if write is not None]
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        if name == checkpoints.RECOVERY_POINT:
+            points = {p: log.recovery_point for p, log in self.logs.items()}
+            return self._of_damaged(self._recovery_points) | points
+        if name == checkpoints.LOG_START:
+            # A start that the names of the files tell anyway need not be written.
+            moved = {
+                p: log.log_start_offset
+                for p, log in self.logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+            return self._of_damaged(self._log_starts) | moved
         marks = {p: log.high_watermark for p, log in self.logs.items()}
-        self._write(checkpoints.HIGH_WATERMARK, self._of_damaged(self._high_watermarks) | marks)
+        return self._of_damaged(self._high_watermarks) | marks
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush everything and say so. If a log has failed there is no clean shutdown to speak of."""
@@ -145,8 +179,7 @@ class LogDirectory:
         return log
 
     def _checkpoint_recovery_points(self) -> None:
-        points = {p: log.recovery_point for p, log in self.logs.items()}
-        self._write(checkpoints.RECOVERY_POINT, self._of_damaged(self._recovery_points) | points)
+        self._offset_files[checkpoints.RECOVERY_POINT].write(self._offsets(checkpoints.RECOVERY_POINT))
 
     def _of_damaged(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """What was known of logs set aside stays known: without it the next start would cut what this one kept."""
@@ -159,9 +192,6 @@ class LogDirectory:
         except ProtocolError as error:
             logger.warning("%s; it is ignored", error)
             return {}
-
-    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        checkpoints.write_offsets(self._files, f"{self.path}/{name}", offsets)
 
 
 def _is_deleted(name: str) -> bool:

@@ -129,6 +129,7 @@ class SimDisk:
         self._directories: dict[str, _Directory] = {}
         self._faults: list[tuple[str, int, int]] = []  # (operation, after this many of them, errno)
         self._crash_at: int | None = None
+        self._locks: dict[str, SimLock] = {}
 
     # --- faults --------------------------------------------------------------------------------------------------
 
@@ -148,6 +149,7 @@ class SimDisk:
         """The power went. What is there now is what the next start will find."""
         self._crash_at = None
         self._faults.clear()
+        self._locks.clear()
         for directory in self._directories.values():
             before = [*directory.names.values(), *directory.durable.values()]
             directory.crash(source)
@@ -192,7 +194,7 @@ class SimDisk:
     def names(self, directory: str) -> list[str]:
         below = {
             path[len(directory) + 1 :].split("/")[0]
-            for path in self._directories
+            for path in list(self._directories)  # a copy: files are removed in threads
             if path.startswith(directory + "/")
         }
         return sorted({*self._directory(directory).names, *below})
@@ -246,6 +248,20 @@ class SimDisk:
     def sync_directory(self, path: str) -> None:
         self.step("sync")
         self._directory(path).sync()
+
+    def lock(self, path: str) -> "SimLock":
+        file = self.open(path, create=True)
+        if path in self._locks:
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
+        file.truncate(0)
+        file.write_at(0, b"%d\n" % os.getpid())
+        lock = self._locks[path] = SimLock(path, self)
+        return lock
+
+    def unlock(self, lock: "SimLock") -> None:
+        """A lock from before a crash is nobody's any more."""
+        if self._locks.get(lock.path) is lock:
+            del self._locks[lock.path]
 
     def _directory(self, path: str) -> _Directory:
         try:
@@ -319,3 +335,14 @@ class SimFile:
 
     def close(self) -> None:
         pass
+
+
+class SimLock:
+    """A held file of a SimDisk."""
+
+    def __init__(self, path: str, disk: SimDisk) -> None:
+        self.path = path
+        self._disk = disk
+
+    def release(self) -> None:
+        self._disk.unlock(self)

@@ -11,6 +11,7 @@ from ottla.core.errors import ProtocolError
 from ottla.core.ids import TopicPartition
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import (
+    OffsetFile,
     parse_lines,
     read_offsets,
     read_partition_metadata,
@@ -170,3 +171,49 @@ def test_the_marker_is_gone_for_good_once_taken(disk):
 def test_a_marker_that_says_nothing_still_says_that_the_shutdown_was_clean(disk, content):
     write_whole(disk, "d/.kafka_cleanshutdown", content)
     assert take_clean_shutdown(disk, "d") == -1
+
+
+# --- one file, several writers -----------------------------------------------------------------------------------
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def test_of_two_readings_the_later_one_stays_whoever_is_slower(disk):
+    file = OffsetFile(disk, PATH)
+    slow = file.begin({ORDERS: 9})
+    file.write({ORDERS: 4})  # the log was truncated meanwhile
+    assert slow is not None
+    slow()
+    assert read_offsets(disk, PATH) == {ORDERS: 4}
+
+
+def test_what_is_written_or_about_to_be_is_not_written_again(disk):
+    file = OffsetFile(disk, PATH)
+    write = file.begin({ORDERS: 9})
+    assert write is not None
+    assert file.begin({ORDERS: 9}) is None
+    write()
+    assert file.begin({ORDERS: 9}) is None
+    before = disk.operations
+    file.write({ORDERS: 9})
+    assert disk.operations == before
+
+
+def test_one_that_has_to_last_does_not_rely_on_one_that_is_under_way(disk):
+    file = OffsetFile(disk, PATH)
+    under_way = file.begin({ORDERS: 9})
+    file.write({ORDERS: 9})
+    crash(disk)
+    assert under_way is not None
+    assert read_offsets(disk, PATH) == {ORDERS: 9}
+
+
+def test_what_could_not_be_written_is_written_the_next_time(disk):
+    file = OffsetFile(disk, PATH)
+    disk.fail_next("write")
+    with pytest.raises(OSError, match="Input/output"):
+        file.write({ORDERS: 9})
+    write = file.begin({ORDERS: 9})
+    assert write is not None
+    write()
+    assert read_offsets(disk, PATH) == {ORDERS: 9}

@@ -310,3 +310,25 @@ def test_it_all_works_on_a_real_disk_with_few_handles(tmp_path):
     assert partitions[1] not in directory.logs
     directory.close()
     assert files.open_handles == 0
+
+
+def test_a_checkpoint_in_a_thread_does_not_undo_a_truncation(disk):
+    directory = opened(disk)
+    log = directory.create(ORDERS)
+    fill(log, 10)
+    log.flush()
+    begun = directory.begin_checkpoint(checkpoints.RECOVERY_POINT)
+    log.truncate_to(4)
+    for write in begun:
+        write()
+    assert offsets(disk, checkpoints.RECOVERY_POINT) == {ORDERS: 4}
+
+
+def test_some_of_the_deleted_partitions_can_be_removed(disk):
+    directory = opened(disk)
+    for partition in (ORDERS, VISITS):
+        directory.create(partition)
+        directory.delete(partition)
+    first, second = directory.deleted()
+    assert directory.remove_deleted([first]) == 1
+    assert directory.deleted() == [second]

@@ -1,0 +1,273 @@
+"""What a broker does while nobody asks: it lets old records go, makes written ones last, and notes how far it is.
+
+Each duty goes over the logs of all directories, a few at a time so that requests are served in between, and leaves the
+waiting for a disk to threads. Duties do not wait for each other, and one that crashes is tried again at its next turn.
+A disk that fails is reported, and taken out of service by whoever owns it. A disk that is full is not: what it holds
+can still be read, and retention may make room.
+
+Nothing is deleted because somebody set the clock: see `SoberClock`.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ottla.core.clock import Clock
+from ottla.core.errors import KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.storage import checkpoints
+from ottla.storage.files import Files
+from ottla.storage.flushing import GroupCommit
+from ottla.storage.log import Log
+from ottla.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+FIRST_RETENTION_MS = 30_000  # after the start: clients come first
+FLUSH_LOOK_MS = 1_000  # how often logs are asked whether they want a sync, if no setting says oftener
+PRODUCERS_LOOK_MS = 600_000
+WAIT_S_MAX = 86_400.0
+LOGS_AT_A_TIME = 50  # some 0.3 ms of work before requests get their turn
+FULL = {errno.ENOSPC, errno.EDQUOT}
+
+JUMP_MS_MAX = 300_000
+JUMP_BELIEVED_AFTER_MS = 86_400_000
+
+
+class Directory(Protocol):
+    """As much of a LogDirectory as is looked after here."""
+
+    path: str
+    logs: dict[TopicPartition, Log]
+
+    def begin_checkpoint(self, *names: str) -> list[Callable[[], None]]: ...
+
+    def deleted(self) -> list[str]: ...
+
+    def remove_deleted(self, names: list[str]) -> int: ...
+
+
+class Keeper(Protocol):
+    """Who owns the directories, and acts when one fails."""
+
+    @property
+    def directories(self) -> Sequence[Directory]: ...
+
+    def directory_failed(self, path: str, error: OSError) -> object: ...
+
+
+class Settings(Protocol):
+    """As much of a BrokerConfig as is read here, by the names of the keys."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+class SoberClock:
+    """The wall clock, for decisions that cannot be taken back.
+
+    When it jumps ahead of the time that passed, the jump is not believed before it has stood for a day: a machine that
+    thinks for an hour that it is next year would delete everything by its age. What is deleted a day late costs room;
+    a machine that slept is treated the same. A clock that goes back is believed at once: that only keeps more.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead = clock.now_ms() - clock.monotonic_ms()  # of the monotonic clock, as far as believed
+        self._doubted_since: int | None = None
+
+    def now_ms(self) -> int:
+        wall, monotonic = self._clock.now_ms(), self._clock.monotonic_ms()
+        jump = wall - monotonic - self._ahead
+        if jump <= JUMP_MS_MAX:
+            self._ahead, self._doubted_since = wall - monotonic, None
+        elif self._doubted_since is None:
+            self._doubted_since = monotonic
+            logger.warning(
+                "the clock jumped ahead by %d s; nothing is deleted by that time for a day", jump // 1000
+            )
+        elif monotonic - self._doubted_since >= JUMP_BELIEVED_AFTER_MS:
+            self._ahead, self._doubted_since = wall - monotonic, None
+        return monotonic + self._ahead
+
+
+class Duty(NamedTuple):
+    """Something to do again and again: what, and how long to wait before the first and between two turns."""
+
+    do: Callable[[], Awaitable[None]]
+    interval_ms: Callable[[], int]
+    first_ms_max: int = 2**63 - 1
+
+    @property
+    def name(self) -> str:
+        return getattr(self.do, "__name__", "duty").replace("_", " ")
+
+
+class Upkeep:
+    """The duties of one broker. `start` and `stop` it, or `run_once` where a test wants no waiting."""
+
+    def __init__(self, keeper: Keeper, settings: Settings, files: Files, clock: Clock) -> None:
+        self._keeper = keeper
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._sober = SoberClock(clock)
+        self._deleted_seen: dict[str, int] = {}  # path of a deleted partition -> when it was first seen
+        self._full: set[str] = set()  # directories whose disk was full at the last attempt
+        self._stopping = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def duties(self) -> list[Duty]:
+        def every(key: str, ms_max: int = 2**63 - 1) -> Callable[[], int]:
+            return lambda: min(self._settings[key], ms_max)
+
+        return [
+            Duty(self.flush_due_logs, every("log.flush.scheduler.interval.ms", FLUSH_LOOK_MS)),
+            Duty(self.note_high_watermarks, every("replica.high.watermark.checkpoint.interval.ms")),
+            Duty(self.note_recovery_points, every("log.flush.offset.checkpoint.interval.ms")),
+            Duty(self.delete_old_segments, every("log.retention.check.interval.ms"), FIRST_RETENTION_MS),
+            Duty(self.expire_producers, lambda: PRODUCERS_LOOK_MS),
+            Duty(self.remove_deleted_partitions, every("log.segment.delete.delay.ms")),
+        ]
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._repeat(duty), name=duty.name) for duty in self.duties]
+
+    async def stop(self) -> None:
+        """Return when nothing is under way any more: what a thread syncs must not be closed under its hands."""
+        self._stopping.set()
+        await asyncio.gather(*self._tasks)
+
+    def kill(self) -> None:
+        """Drop everything, as the end of the process would."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def run_once(self) -> None:
+        """Every duty once, one after the other."""
+        for duty in self.duties:
+            await self._run(duty)
+
+    async def _repeat(self, duty: Duty) -> None:
+        wait_ms = min(duty.interval_ms(), duty.first_ms_max)
+        while not await self._is_stopping_within(wait_ms):
+            await self._run(duty)
+            wait_ms = duty.interval_ms()
+
+    async def _is_stopping_within(self, wait_ms: int) -> bool:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), min(max(wait_ms, 1) / 1000, WAIT_S_MAX))
+        except TimeoutError:
+            return False
+        return True
+
+    async def _run(self, duty: Duty) -> None:
+        try:
+            await duty.do()
+        except Exception:
+            logger.exception("a failure of ours: could not %s; it is tried again later", duty.name)
+
+    # --- duties -------------------------------------------------------------------------------------------------
+
+    async def delete_old_segments(self) -> None:
+        """What `retention.ms` and `retention.bytes` let go; its files follow after `file.delete.delay.ms`."""
+        now_ms = self._sober.now_ms()
+
+        def delete_old(log: Log) -> Awaitable[None] | None:
+            log.delete_old(now_ms)
+            doomed = log.take_doomed(now_ms)
+            return asyncio.to_thread(_remove, doomed) if doomed else None  # large files take their time
+
+        await self._for_each_log(delete_old)
+
+    async def flush_due_logs(self) -> None:
+        """Sync logs whose policy asks for it, and closed segments, so that a recovery need not read them."""
+        now_ms = self._clock.now_ms()
+
+        def flush(log: Log) -> Awaitable[None] | None:
+            if log.has_closed_unsynced or log.is_flush_due(now_ms):
+                return GroupCommit(log, self._files).reach(log.end_offset)
+            return None
+
+        await self._for_each_log(flush)
+
+    async def expire_producers(self) -> None:
+        """Forget idempotent producers that were silent for `producer.id.expiration.ms`."""
+        now_ms = self._sober.now_ms()
+
+        def expire(log: Log) -> None:
+            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+
+        await self._for_each_log(expire)
+
+    async def note_high_watermarks(self) -> None:
+        await self._checkpoint(checkpoints.HIGH_WATERMARK)
+
+    async def note_recovery_points(self) -> None:
+        """And where logs start."""
+        await self._checkpoint(checkpoints.RECOVERY_POINT, checkpoints.LOG_START)
+
+    async def remove_deleted_partitions(self) -> None:
+        """The files of deleted partitions, once they lay there for `log.segment.delete.delay.ms`."""
+        now_ms = self._clock.monotonic_ms()
+        delay_ms = self._settings["log.segment.delete.delay.ms"]
+        seen: dict[str, int] = {}
+        for directory in list(self._keeper.directories):
+            try:
+                names = await asyncio.to_thread(directory.deleted)
+                since = {n: self._deleted_seen.get(f"{directory.path}/{n}", now_ms) for n in names}
+                due = [name for name, at_ms in since.items() if now_ms - at_ms >= delay_ms]
+                await asyncio.to_thread(directory.remove_deleted, due)
+            except OSError as error:
+                self._disk_refused(directory, error)
+                continue
+            seen |= {f"{directory.path}/{name}": at_ms for name, at_ms in since.items() if name not in due}
+        self._deleted_seen = seen
+
+    async def _checkpoint(self, *names: str) -> None:
+        for directory in list(self._keeper.directories):
+            try:
+                for write in directory.begin_checkpoint(*names):
+                    await asyncio.to_thread(write)
+            except OSError as error:
+                self._disk_refused(directory, error)
+            else:
+                self._full.discard(directory.path)
+
+    # --- going over the logs, and what goes wrong there ----------------------------------------------------------
+
+    async def _for_each_log(self, do: Callable[[Log], Awaitable[None] | None]) -> None:
+        """Whatever `do` returns is waited for. Logs that failed, or were deleted meanwhile, are left alone."""
+        for directory in list(self._keeper.directories):
+            for count, (partition, log) in enumerate(list(directory.logs.items()), 1):
+                if count % LOGS_AT_A_TIME == 0:
+                    await asyncio.sleep(0)
+                if directory.logs.get(partition) is not log or log.failure is not None:
+                    continue
+                try:
+                    if (waiting := do(log)) is not None:
+                        await waiting
+                except (KafkaError, OSError) as error:
+                    if directory.logs.get(partition) is log:
+                        self._log_refused(directory, log, error)
+
+    def _log_refused(self, directory: Directory, log: Log, error: KafkaError | OSError) -> None:
+        cause = error if isinstance(error, OSError) else log.failure or error.__cause__
+        if isinstance(cause, OSError):
+            self._disk_refused(directory, cause, is_fatal=log.failure is not None)
+        else:
+            logger.warning("%s: %s", log.directory, error)
+
+    def _disk_refused(self, directory: Directory, error: OSError, *, is_fatal: bool = False) -> None:
+        if error.errno not in FULL or is_fatal:
+            self._keeper.directory_failed(directory.path, error)
+        elif directory.path not in self._full:
+            self._full.add(directory.path)
+            logger.error("the disk of %s is full: nothing more can be written there", directory.path)
+
+
+def _remove(segments: list[Segment]) -> None:
+    for segment in segments:
+        segment.remove()

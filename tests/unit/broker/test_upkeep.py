@@ -1,0 +1,314 @@
+"""What the broker does while nobody asks: retention, syncs, checkpoints, removal; and what goes wrong there."""
+
+import asyncio
+import errno
+import logging
+import threading
+
+import pytest
+
+from ottla.broker.upkeep import JUMP_BELIEVED_AFTER_MS, JUMP_MS_MAX, SoberClock, Upkeep
+from ottla.core.clock import ManualClock
+from ottla.core.ids import TopicPartition
+from ottla.storage import checkpoints
+from ottla.storage.log import Log
+from ottla.storage.log_directory import LogDirectory
+from ottla.testing.disk import SimDisk
+from tests.unit.storage.helpers import NOW, config, put
+
+ORDERS, VISITS = TopicPartition("orders", 0), TopicPartition("visits", 3)
+HOUR, DAY, YEAR = 3_600_000, 86_400_000, 365 * 86_400_000
+SETTINGS = {
+    "log.flush.scheduler.interval.ms": 2**63 - 1,
+    "replica.high.watermark.checkpoint.interval.ms": 5_000,
+    "log.flush.offset.checkpoint.interval.ms": 60_000,
+    "log.retention.check.interval.ms": 300_000,
+    "log.segment.delete.delay.ms": 60_000,
+}
+
+
+class Kept:
+    """Directories on one simulated disk, and what was reported of them."""
+
+    def __init__(self, *paths: str, **settings: object) -> None:
+        self.disk = SimDisk()
+        self.clock = ManualClock(NOW)
+        self.directories = [
+            LogDirectory.open(self.disk, path, lambda topic: config(**settings)) for path in paths or ("d",)
+        ]
+        self.failed: dict[str, OSError] = {}
+        self.upkeep = Upkeep(self, SETTINGS, self.disk, self.clock)
+
+    def directory_failed(self, path: str, error: OSError) -> None:
+        self.failed[path] = error
+        self.directories = [d for d in self.directories if d.path != path]
+
+    def log(self, partition: TopicPartition = ORDERS, count: int = 0, directory: int = 0) -> Log:
+        log = self.directories[directory].create(partition)
+        for n in range(count):
+            put(log, b"%d" % n * 100, at_ms=self.clock.now_ms(), now_ms=self.clock.now_ms())
+        log.advance_high_watermark(log.end_offset)
+        return log
+
+    def offsets(self, name: str) -> dict[TopicPartition, int]:
+        return checkpoints.read_offsets(self.disk, f"d/{name}")
+
+
+# --- retention ---------------------------------------------------------------------------------------------------
+
+
+def test_old_segments_go_and_their_files_follow_after_a_while():
+    kept = Kept(retention_ms=HOUR)
+    log = kept.log(count=30)
+    kept.clock.advance(HOUR - 1)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert log.log_start_offset == 0
+    kept.clock.advance(2)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert (log.log_start_offset, log.end_offset) == (30, 30)
+    assert [name for name in kept.disk.names("d/orders-0") if name.endswith(".log.deleted")]
+    kept.clock.advance(60_000)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert not [name for name in kept.disk.names("d/orders-0") if name.endswith(".deleted")]
+
+
+def test_a_log_that_is_too_large_loses_its_beginning():
+    kept = Kept(retention_bytes=2048)
+    log = kept.log(count=30)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert 0 < log.log_start_offset < 30
+    assert log.segments.size < 2048 + 1024
+
+
+@pytest.mark.parametrize("jump", [HOUR, YEAR, 50 * YEAR])
+def test_a_clock_that_is_set_ahead_deletes_nothing_for_a_day(jump, caplog):
+    kept = Kept(retention_ms=HOUR)
+    log = kept.log(count=30)
+    kept.clock.step_wall(jump)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    kept.clock.advance(HOUR // 2)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert log.log_start_offset == 0
+    assert caplog.text.count("the clock jumped ahead") == 1
+
+
+def test_a_clock_that_was_wrong_for_an_hour_does_no_harm():
+    clock = ManualClock(NOW)
+    sober = SoberClock(clock)
+    clock.step_wall(YEAR)
+    clock.advance(HOUR)
+    assert sober.now_ms() == NOW + HOUR
+    clock.step_wall(-YEAR)
+    clock.advance(HOUR)
+    assert sober.now_ms() == NOW + 2 * HOUR == clock.now_ms()
+
+
+def test_a_jump_that_stays_is_believed_in_the_end():
+    clock = ManualClock(NOW)
+    sober = SoberClock(clock)
+    clock.step_wall(YEAR)
+    assert sober.now_ms() == NOW
+    clock.advance(JUMP_BELIEVED_AFTER_MS)
+    assert sober.now_ms() == NOW + YEAR + DAY == clock.now_ms()
+
+
+def test_small_steps_and_steps_back_are_believed_at_once():
+    clock = ManualClock(NOW)
+    sober = SoberClock(clock)
+    for step in (JUMP_MS_MAX, -HOUR, -YEAR, 1):
+        clock.step_wall(step)
+        assert sober.now_ms() == clock.now_ms()
+
+
+def test_silent_producers_are_forgotten_but_not_because_the_clock_was_set():
+    kept = Kept(producer_id_expiration_ms=HOUR)
+    log = kept.log()
+    put(log, b"v", producer=(7, 0, 0))
+    kept.clock.step_wall(YEAR)
+    asyncio.run(kept.upkeep.expire_producers())
+    assert log.producers.get(7) is not None
+    kept.clock.advance(HOUR)
+    asyncio.run(kept.upkeep.expire_producers())
+    assert log.producers.get(7) is None
+
+
+# --- lasting -----------------------------------------------------------------------------------------------------
+
+
+def test_closed_segments_are_synced_and_open_ones_left_to_their_policy():
+    kept = Kept()
+    rolled, small = kept.log(count=30), kept.log(VISITS, count=2)
+    asyncio.run(kept.upkeep.flush_due_logs())
+    assert (rolled.recovery_point, small.recovery_point) == (30, 0)
+
+
+def test_a_record_that_waited_for_flush_ms_is_synced():
+    kept = Kept(flush_ms=500)
+    log = kept.log(count=2)
+    asyncio.run(kept.upkeep.flush_due_logs())
+    assert log.recovery_point == 0
+    kept.clock.advance(500)
+    asyncio.run(kept.upkeep.flush_due_logs())
+    assert log.recovery_point == 2
+
+
+def test_high_watermarks_and_recovery_points_are_noted():
+    kept = Kept()
+    log = kept.log(count=5)
+    log.advance_log_start(3)
+    asyncio.run(kept.upkeep.note_high_watermarks())
+    assert kept.offsets(checkpoints.HIGH_WATERMARK) == {ORDERS: 5}
+    log.flush()
+    asyncio.run(kept.upkeep.note_recovery_points())
+    assert kept.offsets(checkpoints.RECOVERY_POINT) == {ORDERS: 5}
+    assert kept.offsets(checkpoints.LOG_START) == {ORDERS: 3}
+
+
+def test_nothing_is_written_while_nothing_moves():
+    kept = Kept()
+    for number in range(20):
+        kept.log(TopicPartition("orders", number), count=3)
+    asyncio.run(kept.upkeep.run_once())
+    before = kept.disk.operations
+    asyncio.run(kept.upkeep.run_once())
+    assert kept.disk.operations == before
+
+
+def test_deleted_partitions_stay_for_the_delay_and_then_go():
+    kept = Kept()
+    kept.log(count=3)
+    kept.directories[0].delete(ORDERS)
+    for wait, left in ((0, 1), (59_999, 1), (1, 0)):
+        kept.clock.advance(wait)
+        asyncio.run(kept.upkeep.remove_deleted_partitions())
+        assert len(kept.directories[0].deleted()) == left
+
+
+# --- failing -----------------------------------------------------------------------------------------------------
+
+
+def test_a_sync_that_fails_takes_its_directory_out_of_service_and_no_other():
+    kept = Kept("d", "e")
+    kept.log(count=30)
+    other = kept.log(VISITS, count=30, directory=1)
+    kept.disk.fail_next("sync")
+    asyncio.run(kept.upkeep.flush_due_logs())
+    assert list(kept.failed) == ["d"]
+    assert other.recovery_point == 30
+
+
+def test_a_checkpoint_that_cannot_be_written_is_reported():
+    kept = Kept()
+    kept.log(count=3)
+    kept.disk.fail_next("write")
+    asyncio.run(kept.upkeep.note_high_watermarks())
+    assert kept.failed["d"].errno == errno.EIO
+
+
+def test_a_full_disk_stays_in_service_is_mentioned_once_and_catches_up_later(caplog):
+    kept = Kept()
+    kept.log(count=3)
+    kept.disk.capacity = kept.disk.used
+    asyncio.run(kept.upkeep.note_high_watermarks())
+    asyncio.run(kept.upkeep.note_high_watermarks())
+    assert (kept.failed, caplog.text.count("is full")) == ({}, 1)
+    kept.disk.capacity = None
+    asyncio.run(kept.upkeep.note_high_watermarks())
+    assert kept.offsets(checkpoints.HIGH_WATERMARK) == {ORDERS: 3}
+
+
+def test_retention_that_fails_is_reported():
+    kept = Kept(retention_ms=HOUR)
+    kept.log(count=30)
+    kept.clock.advance(2 * HOUR)
+    kept.disk.fail_next("rename")
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert list(kept.failed) == ["d"]
+
+
+def test_a_partition_that_is_deleted_while_it_is_synced_is_no_failure(caplog):
+    kept = Kept()
+    log = kept.log(count=30)
+    in_sync, go_on = threading.Event(), threading.Event()
+    begin = log.begin_flush
+
+    class Held:
+        """A sync that waits until its log is gone, and then misses it."""
+
+        def run(self, files: object) -> None:
+            in_sync.set()
+            go_on.wait(10)
+            raise FileNotFoundError(errno.ENOENT, "gone")
+
+    log.begin_flush = lambda: begin() and Held()
+
+    async def scenario() -> None:
+        flushing = asyncio.create_task(kept.upkeep.flush_due_logs())
+        await asyncio.to_thread(in_sync.wait, 10)
+        kept.directories[0].delete(ORDERS)
+        go_on.set()
+        await flushing
+
+    asyncio.run(scenario())
+    assert kept.failed == {}
+
+
+def test_one_duty_that_crashes_does_not_stop_the_others(caplog):
+    kept = Kept()
+    log = kept.log(count=30)
+    log.producers.expire = None  # a bug of ours
+    log.delete_old = None
+    asyncio.run(kept.upkeep.run_once())
+    assert caplog.text.count("a failure of ours") == 2
+    assert kept.offsets(checkpoints.HIGH_WATERMARK) == {ORDERS: 30}
+
+
+# --- running -----------------------------------------------------------------------------------------------------
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def test_duties_come_round_by_themselves_until_they_are_stopped(caplog):
+    caplog.set_level(logging.DEBUG, "asyncio")
+    kept = Kept()
+    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 1), kept.disk, kept.clock)
+
+    async def scenario() -> None:
+        kept.upkeep.start()
+        log = kept.log(count=30)
+        await until(lambda: log.recovery_point == 30)
+        await until(lambda: kept.offsets(checkpoints.HIGH_WATERMARK) == {ORDERS: 30})
+        put(log, b"v")
+        log.advance_high_watermark(31)
+        await until(lambda: kept.offsets(checkpoints.HIGH_WATERMARK) == {ORDERS: 31})
+        await kept.upkeep.stop()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(scenario())
+
+
+def test_killing_leaves_no_task_behind():
+    kept = Kept()
+
+    async def scenario() -> None:
+        kept.upkeep.start()
+        kept.upkeep.kill()
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    asyncio.run(scenario())
+
+
+def test_settings_without_end_are_waited_for_in_days():
+    kept = Kept()
+    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 2**63 - 1), kept.disk, kept.clock)
+
+    async def scenario() -> None:
+        kept.upkeep.start()
+        await asyncio.sleep(0)
+        await kept.upkeep.stop()
+
+    asyncio.run(scenario())
