@@ -239,19 +239,23 @@ class Upkeep:
     # --- going over the logs, and what goes wrong there ----------------------------------------------------------
 
     async def _for_each_log(self, do: Callable[[Log], Awaitable[None] | None]) -> None:
-        """Whatever `do` returns is waited for. Logs that failed, or were deleted meanwhile, are left alone."""
+        """Whatever `do` returns is waited for. Logs that failed, or are gone by then, are left alone."""
         for directory in list(self._keeper.directories):
             for count, (partition, log) in enumerate(list(directory.logs.items()), 1):
                 if count % LOGS_AT_A_TIME == 0:
                     await asyncio.sleep(0)
-                if directory.logs.get(partition) is not log or log.failure is not None:
+                if log.failure is not None or not self._is_kept(directory, partition, log):
                     continue
                 try:
                     if (waiting := do(log)) is not None:
                         await waiting
                 except (KafkaError, OSError) as error:
-                    if directory.logs.get(partition) is log:
+                    if self._is_kept(directory, partition, log):
                         self._log_refused(directory, log, error)
+
+    def _is_kept(self, directory: Directory, partition: TopicPartition, log: Log) -> bool:
+        """Is it still there, and its directory in service?"""
+        return directory.logs.get(partition) is log and directory in self._keeper.directories
 
     def _log_refused(self, directory: Directory, log: Log, error: KafkaError | OSError) -> None:
         cause = error if isinstance(error, OSError) else log.failure or error.__cause__

@@ -374,8 +374,14 @@ class Log:
 
     def remove_doomed(self, now_ms: int) -> None:
         """Remove the files of segments that were deleted long enough ago."""
-        while self._doomed and self._doomed[0][0] <= now_ms:
-            self._doomed.pop(0)[1].remove()
+        for segment in self.take_doomed(now_ms):
+            segment.remove()
+
+    def take_doomed(self, now_ms: int) -> list[Segment]:
+        """Segments that were deleted long enough ago: the caller removes them, in a thread if need be."""
+        taken = [segment for at_ms, segment in self._doomed if at_ms <= now_ms]
+        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
+        return taken
 
     def _lower_recovery_point(self, offset: int) -> None:
         """What will be written in place of the cut batches is not on the disk, whatever the checkpoint says now."""
