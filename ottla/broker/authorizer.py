@@ -52,10 +52,11 @@ NOT_ASKED = -(1 << 31)
 """Stands for authorized operations that a request did not ask for."""
 
 _OF_TOPIC = "READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS"
+_OF_GROUP = "READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS"
 _OF_CLUSTER = "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE"
 OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.TOPIC: tuple(Operation[name] for name in _OF_TOPIC.split()),
-    ResourceType.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE),
+    ResourceType.GROUP: tuple(Operation[name] for name in _OF_GROUP.split()),
     ResourceType.CLUSTER: tuple(Operation[name] for name in _OF_CLUSTER.split()),
     ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
 }
