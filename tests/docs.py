@@ -13,10 +13,11 @@ def _errors() -> str:
 
 
 def _configuration() -> str:
+    from ottla.broker.config import BrokerConfig
     from ottla.core.reference import config_markdown
     from ottla.storage.config import TopicConfig
 
-    return config_markdown([TopicConfig])
+    return config_markdown([BrokerConfig, TopicConfig])
 
 
 def _protocol() -> str:

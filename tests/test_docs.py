@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.config import BrokerConfig
 from ottla.core.errors import ErrorCode
 from ottla.protocol.apis import APIS
 from ottla.storage.config import TopicConfig
@@ -28,7 +29,7 @@ def test_every_error_code_key_and_api_is_in_the_reference():
     errors = (REFERENCE / "errors.md").read_text()
     assert [code.name for code in ErrorCode if code.name not in errors] == []
     keys = (REFERENCE / "configuration.md").read_text()
-    assert [name for name in TopicConfig.keys if name not in keys] == []
+    assert [name for name in [*BrokerConfig.keys, *TopicConfig.keys] if name not in keys] == []
     apis = (REFERENCE / "protocol.md").read_text()
     assert [api.name for api in _apis() if api.name not in apis] == []
 

@@ -4,8 +4,11 @@ The keys of coordinators are in `config_coordinators`, those that are read and n
 broker-wide twins of topic keys (`log.retention.ms`) are derived from `TopicConfig`.
 """
 
+import re
+
 from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
+from ottla.broker.listeners import listeners_of
 from ottla.core.config import (
     Bytes,
     Check,
@@ -23,6 +26,7 @@ from ottla.storage.config import TopicConfig
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 
+_OVERRIDE = re.compile(r"[^\s:]+(:[^\s:]*)*:[0-9]{1,10}")
 _EACH_NAMED = Check("without an empty entry", lambda words: all(words))
 
 
@@ -167,6 +171,13 @@ class BrokerConfig(IgnoredConfig, CoordinatorConfig, topics=TopicConfig):
         scope=Scope.CLUSTER_WIDE,
         doc="Close new connections from an address that has this many.",
     )
+    max_connections_per_ip_overrides = Key(
+        "max.connections.per.ip.overrides",
+        Words,
+        (),
+        Check("of address:count", lambda words: all(_OVERRIDE.fullmatch(word) for word in words)),
+        doc="Other limits than `max.connections.per.ip` for some addresses, each as `address:count`.",
+    )
     connections_max_idle_ms = Key(
         "connections.max.idle.ms",
         Duration,
@@ -293,6 +304,12 @@ class BrokerConfig(IgnoredConfig, CoordinatorConfig, topics=TopicConfig):
         doc="How often to write down the high watermarks.",
     )
 
+    @property
+    def connections_per_ip(self) -> dict[str, int]:
+        """`max.connections.per.ip.overrides`, by address."""
+        pairs = (word.rpartition(":") for word in self.max_connections_per_ip_overrides)
+        return {address.strip("[]"): int(count) for address, _, count in pairs}
+
     def check(self) -> None:
         super().check()
         if self.zookeeper_connect:
@@ -307,3 +324,4 @@ class BrokerConfig(IgnoredConfig, CoordinatorConfig, topics=TopicConfig):
         for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
             if len(self[name]) > 1:
                 raise ConfigError(f"{name} names several nodes, but a broker is a cluster of its own here")
+        listeners_of(self)

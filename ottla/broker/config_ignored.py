@@ -112,7 +112,6 @@ _CHANGEABLE: list[_Row] = [
         2**31 - 1,
         "connections are cheap to refuse: see `max.connections`",
     ),
-    ("max.connections.per.ip.overrides", str, "", "`max.connections.per.ip` holds for all"),
     ("metric.reporters", Words, (), "metrics are Prometheus', see `http.listen`"),
     ("leader.replication.throttled.rate", Long, 2**63 - 1, _QUOTA),
     ("follower.replication.throttled.rate", Long, 2**63 - 1, _QUOTA),

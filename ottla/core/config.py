@@ -237,11 +237,13 @@ class Config:
     def _judged(self, layers: _Layers, broker: _Layers) -> dict[str, Any]:
         """The values that would hold, if they make sense together."""
         values: dict[str, Any] = {}
+        written = {name for layer in (*layers.values(), *broker.values()) for name in layer}
         for key in self.keys.values():
-            link = next(self._chain(key, layers, broker), None)
+            # Most keys are set nowhere, and thousands of topics ask.
+            link = None if written.isdisjoint(key.names) else next(self._chain(key, layers, broker), None)
             if link is None and key.is_required:
                 raise ConfigError(f"{key.name} must be set: {key.accepts}")
-            values[key.name] = link[1] if link else None
+            values[key.name] = link[1] if link else key.default
         if type(self).check is not Config.check:
             candidate = object.__new__(type(self))
             candidate.__dict__.update(_values=values, **_attributes(values))

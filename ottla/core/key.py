@@ -73,6 +73,7 @@ class Key(Generic[T]):
         self.broker_key = broker_key
         self.broker_fallbacks = dict(broker_fallbacks or {})
         self.fallbacks = dict(fallbacks or {})
+        self.names = (name, *self.fallbacks, *self.broker_names)  # every key that can hold the value
         self.aliases = tuple(aliases)
         self.sensitive = sensitive or self.type.wire is WireType.PASSWORD
         if default is not REQUIRED and default is not None:

@@ -9,6 +9,7 @@ again at its next use, so ten thousand segments need no more than `handles_max` 
 """
 
 import errno
+import fcntl
 import mmap
 import os
 import threading
@@ -49,6 +50,12 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class FileLock(Protocol):
+    """A file that is held."""
+
+    def release(self) -> None: ...
+
+
 class Files(Protocol):
     """The operations on names. Creations, renames and removals last only after `sync_directory`."""
 
@@ -75,6 +82,12 @@ class Files(Protocol):
     def remove(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> FileLock:
+        """Hold a file until it is released or this process ends, and write the number of the process into it.
+
+        Raises BlockingIOError if it is held already, be it by this process."""
+        ...
 
 
 class OsFiles:
@@ -128,6 +141,9 @@ class OsFiles:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def lock(self, path: str) -> "OsFileLock":
+        return OsFileLock(path)
 
     @property
     def open_handles(self) -> int:
@@ -262,6 +278,28 @@ class OsFile:
         if self._fd < 0:
             self.open(create=False)
         return self._fd
+
+
+class OsFileLock:
+    """A lock of the kernel. It goes with the process, so a file that a dead one left behind is no obstacle.
+
+    `flock` belongs to the open file and not to the process: two brokers in one process exclude each other too."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)  # closing alone would leave it to a child that was forked since
+            os.close(self._fd)
+            self._fd = -1
 
 
 def aligned_buffer(size: int) -> memoryview:

@@ -15,6 +15,7 @@ from ottla.core.config import (
     WireType,
     at_least,
     between,
+    list_of,
     one_of,
 )
 from ottla.core.errors import ConfigError
@@ -164,6 +165,31 @@ def test_a_broker_key_in_hours_counts_only_while_the_finer_ones_are_unset() -> N
     assert TopicConfig(broker=BrokerConfig(minutes)).retention_ms == 180_000
     assert TopicConfig(broker=BrokerConfig(minutes | {"log.retention.ms": 5})).retention_ms == 5
     assert TopicConfig(broker=BrokerConfig({"log.retention.hours": -1})).retention_ms == -1
+
+
+def test_the_finer_key_of_the_broker_shows_what_the_coarser_one_says() -> None:
+    config = BrokerConfig({"log.retention.hours": "2"})
+    assert config["log.retention.ms"] == 2 * HOUR_MS
+    assert config.describe("log.retention.ms").source is Source.FILE
+    config.update({"log.retention.minutes": 1})
+    assert config["log.retention.ms"] == 60_000
+
+
+def test_a_key_falls_back_to_another_of_the_same_config() -> None:
+    class Places(Config):
+        paths = Key("paths", list_of(str), ("here",), fallbacks={"path": 1}, doc="Where.")
+        path = Key("path", list_of(str), None, doc="Where, the old name.")
+
+    assert (Places().paths, Places({"path": "a"}).paths) == (("here",), ("a",))
+    assert Places({"path": "a", "paths": "b,c"}).paths == ("b", "c")
+
+
+def test_a_twin_that_the_broker_declares_itself_is_not_derived() -> None:
+    class Own(Config, topics=TopicConfig):
+        log_retention_hours = Key("log.retention.hours", int, 7, doc="Ours.")
+
+    assert Own().log_retention_hours == 7
+    assert TopicConfig(broker=Own({"log.retention.hours": 2})).retention_ms == 2 * HOUR_MS
 
 
 @pytest.mark.parametrize("bad", ["-2", "24h", str(2**62)])

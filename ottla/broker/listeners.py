@@ -1,0 +1,180 @@
+"""Where a broker listens, and what it tells clients to connect to.
+
+A client asks any broker for the address of the leader and connects there. So the advertised address must be right from
+where the client stands, or nothing works though the first connection did: an address that nobody can connect to
+(0.0.0.0) is refused here instead.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.core.errors import ConfigError
+from ottla.replication.state import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.broker.config import BrokerConfig
+
+LOOPBACK = "127.0.0.1"
+WILDCARDS = ("0.0.0.0", "::")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SUPPORTED = ("PLAINTEXT",)
+
+_URI = re.compile(r"([^:/]+)://(.*)")
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%\w-]+)\]|([0-9A-Za-z._-]*)):([0-9]{1,5})", re.ASCII)
+_HOST = re.compile(r"\[([0-9A-Fa-f:.%\w-]+)\]|([0-9A-Za-z._-]+)", re.ASCII)
+_PORT_MAX = 65_535
+
+
+class Address(NamedTuple):
+    """A host and a port. Port 0 is "whichever is free", or "the one that is listened on"."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Listener(NamedTuple):
+    """One socket that the broker listens on. `host` is never empty; both ports may be 0 until it is bound."""
+
+    name: str
+    security_protocol: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+    def bound(self, port: int) -> "Listener":
+        """The same listener, now that the kernel has said which port it is."""
+        return self._replace(port=port, advertised_port=self.advertised_port or port)
+
+    @property
+    def address(self) -> Address:
+        return Address(self.host, self.port)
+
+    @property
+    def advertised(self) -> Address:
+        return Address(self.advertised_host, self.advertised_port)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.name, self.security_protocol, self.advertised_host, self.advertised_port)
+
+
+def listeners_of(config: "BrokerConfig") -> tuple[Listener, ...]:
+    """The listeners that the settings describe, those of controllers left out. Raises ConfigError."""
+    protocols = _protocols(config.listener_security_protocol_map)
+    controllers = {name.upper() for name in config.controller_listener_names}
+    advertised = _named("advertised.listeners", config.advertised_listeners)
+    found = []
+    for name, address in _named("listeners", config.listeners).items():
+        if name not in controllers:
+            found.append(_listener(name, address, protocols, advertised.get(name)))
+    if not found:
+        raise ConfigError("listeners has none for clients: all of them are in controller.listener.names")
+    if strangers := advertised.keys() - controllers - {listener.name for listener in found}:
+        raise ConfigError(f"advertised.listeners has {min(strangers)}, which is not among listeners")
+    _check_apart(found)
+    inter_broker_listener(config, found)
+    return tuple(found)
+
+
+def inter_broker_listener(config: "BrokerConfig", listeners: Sequence[Listener]) -> Listener:
+    """The listener over which other brokers come."""
+    name = config.inter_broker_listener_name
+    if name is None:
+        return listeners[0]
+    for listener in listeners:
+        if listener.name == name.upper():
+            return listener
+    raise ConfigError(f"inter.broker.listener.name is {name}, which is not among listeners")
+
+
+def parse_address(text: str, what: str) -> Address:
+    """`host:port`, `[::1]:port`, `:port` or a port, which is one of the loopback. `what` names it in a ConfigError."""
+    text = text.strip()
+    if text.isdecimal() and text.isascii():
+        text = f"{LOOPBACK}:{text}"
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[3]) > _PORT_MAX:
+        raise ConfigError(f"{what} is {text!r}, but must be host:port, with an IPv6 address as in [::1]:9092")
+    return Address(match[1] or match[2] or "", int(match[3]))
+
+
+def parse_host(text: str, what: str) -> Address:
+    """`host` or `host:port`; without one, the port is 0."""
+    if match := _HOST.fullmatch(text.strip()):
+        return Address(match[1] or match[2], 0)
+    return parse_address(text, what)
+
+
+def _named(key: str, uris: Iterable[str]) -> dict[str, Address]:
+    """Addresses by the name of their listener, which Kafka writes in capitals."""
+    found: dict[str, Address] = {}
+    for uri in uris:
+        match = _URI.fullmatch(uri.strip())
+        if match is None:
+            raise ConfigError(f"{key} has {uri!r}, but must be like PLAINTEXT://127.0.0.1:9092")
+        name = match[1].upper()
+        if name in found:
+            raise ConfigError(f"{key} has two listeners called {name}: give each a name of its own")
+        found[name] = parse_address(match[2], f"the address of {name} in {key}")
+    return found
+
+
+def _protocols(pairs: Iterable[str]) -> dict[str, str]:
+    protocols = {name: name for name in PROTOCOLS}
+    for pair in pairs:
+        name, _, protocol = (part.strip().upper() for part in pair.partition(":"))
+        if protocol not in PROTOCOLS:
+            raise ConfigError(
+                f"listener.security.protocol.map has {pair!r}, but must be NAME:PROTOCOL with one of "
+                f"{', '.join(PROTOCOLS)}"
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def _listener(name: str, address: Address, protocols: dict[str, str], advertised: Address | None) -> Listener:
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise ConfigError(
+            f"listeners has {name}, but listener.security.protocol.map does not say what it speaks"
+        )
+    if protocol not in SUPPORTED:
+        raise ConfigError(f"the listener {name} speaks {protocol}, but only PLAINTEXT is supported so far")
+    host = _bind_host(address.host)
+    if advertised is None:
+        if host in WILDCARDS:
+            raise ConfigError(_advice(name, Address(host, address.port)))
+        return Listener(name, protocol, host, address.port, host, address.port)
+    if _bind_host(advertised.host) in WILDCARDS:
+        raise ConfigError(
+            f"advertised.listeners has {name}://{advertised}, but no client can connect to that: "
+            "name an address at which this machine is reached"
+        )
+    port = advertised.port or address.port
+    return Listener(name, protocol, host, address.port, advertised.host, port)
+
+
+def _bind_host(host: str) -> str:
+    # "localhost" is often ::1 first, where nobody would listen; and two sockets on port 0 would get two ports.
+    return {"": "0.0.0.0", "localhost": LOOPBACK}.get(host.lower(), host)
+
+
+def _advice(name: str, address: Address) -> str:
+    return (
+        f"the listener {name} is on {address}, which stands for every interface of this machine, but clients must be "
+        f"told one address to come back to: say which with --advertise HOST, or with "
+        f"advertised.listeners={name}://HOST:{address.port}"
+    )
+
+
+def _check_apart(listeners: Iterable[Listener]) -> None:
+    taken: dict[Address, str] = {}
+    for listener in listeners:
+        other = taken.setdefault(listener.address, listener.name)
+        if other != listener.name and listener.port:
+            raise ConfigError(f"the listeners {other} and {listener.name} are both on {listener.address}")
