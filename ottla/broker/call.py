@@ -1,5 +1,6 @@
 """One request on its way through the broker: who asked, what, and in which version."""
 
+from asyncio import Future
 from typing import Protocol
 
 
@@ -9,6 +10,12 @@ class Caller(Protocol):
     listener: str
     peer_host: str
     principal: str
+    appending: Future[None] | None
+    """Done when the last append that this connection asked for has its offsets."""
+
+    def close(self, reason: str | None = None) -> None: ...
+
+    def mute(self, seconds: float) -> None: ...
 
 
 class Call:

@@ -157,7 +157,7 @@ class EncoderWriter:
         with source.block("else:"):
             source.line(f"{length} = ({size} := records_size({data})){plus}")
         self._length("i", compact, length)
-        with source.block(f"if {size} <= {primitives.RECORDS_INLINE_MAX} and type({data}) is not list:"):
+        with source.block(f"if {size} <= {primitives.RECORDS_INLINE_MAX} and type({data}) in BUFFERS:"):
             source.line(f"{self._out} += {data}")
         with source.block("else:"):
             if self._out == "out":
@@ -279,6 +279,7 @@ def _join_records(records: Any) -> bytes:
 
 _NAMES: dict[str, Any] = {
     "NOTHING": {},
+    "BUFFERS": primitives.BUFFERS,
     "join_records": _join_records,
     "put_numbers": primitives.put_numbers,
     "put_records": primitives.put_records,

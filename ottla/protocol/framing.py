@@ -94,10 +94,16 @@ class FrameReader:
         self._held += len(rest)
 
     def _body_size(self, first: bytes) -> int:
-        (size,) = _SIZE.unpack(first)
-        if not 0 <= size <= self.frame_bytes_max:
-            raise ProtocolError(f"frame of {size} bytes, {self.frame_bytes_max} allowed{_hint(first)}")
-        return int(size)
+        return size_of(first, 0, self.frame_bytes_max)
+
+
+def size_of(buffer: Buffer, position: int, frame_bytes_max: int) -> int:
+    """The size that stands in front of a frame, if it is one that may be."""
+    size: int = _SIZE.unpack_from(buffer, position)[0]
+    if not 0 <= size <= frame_bytes_max:
+        hint = _hint(bytes(buffer[position : position + _SIZE.size]))
+        raise ProtocolError(f"frame of {size} bytes, {frame_bytes_max} allowed{hint}")
+    return size
 
 
 def _hint(first: bytes) -> str:

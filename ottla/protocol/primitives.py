@@ -15,6 +15,7 @@ from ottla.core.types import Buffer
 from ottla.protocol.wiretypes import NULL_UUID
 
 UVARINT_BYTES_MAX = 5  # lengths, counts and tags have 32 bits; a sixth byte can only be an attack
+BUFFERS = frozenset((bytes, bytearray, memoryview))
 RECORDS_INLINE_MAX = 4096  # below this size a copy is cheaper than one more part for the socket
 SMALL_ARRAY_MAX = 16  # arrays of numbers up to this length have their struct ready
 
@@ -160,17 +161,24 @@ def write_tags(out: bytearray, known: Mapping[int, Buffer], unknown: Mapping[int
         out += merged[tag]
 
 
+def part_size(part: Any) -> int:
+    """Bytes in a buffer, or in a stretch of a file."""
+    if type(part) is bytes or type(part) is bytearray:
+        return len(part)
+    return part.nbytes if type(part) is memoryview else int(part.size)
+
+
 def records_size(records: Any) -> int:
-    """Bytes in a buffer, or in a list of buffers."""
-    if isinstance(records, list):
-        return sum(memoryview(part).nbytes for part in records)
-    return memoryview(records).nbytes
+    """Bytes in a part, or in a list of parts."""
+    if type(records) is list:
+        return sum(map(part_size, records))
+    return part_size(records)
 
 
 def put_records(out: bytearray, parts: list[Any], records: Any, size: int) -> bytearray:
     """Hang `records` on: small ones into `out`, others as own parts. Returns what to write to next."""
-    pieces: Sequence[Any] = records if isinstance(records, list) else (records,)
-    if size <= RECORDS_INLINE_MAX:
+    pieces: Sequence[Any] = records if type(records) is list else (records,)
+    if size <= RECORDS_INLINE_MAX and all(type(piece) in BUFFERS for piece in pieces):
         for piece in pieces:
             out += piece
         return out

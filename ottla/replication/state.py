@@ -1,4 +1,4 @@
-"""What a controller decides about partitions, and what brokers are told of each other. Values, never changed in place."""
+"""What a controller decides about partitions, and what brokers are told of each other. Values, never changed."""
 
 import uuid
 from typing import NamedTuple

@@ -26,6 +26,10 @@ class Slice(NamedTuple):
     def read(self) -> bytes:
         return b"" if self.file is None else self.file.read_at(self.position, self.size)
 
+    def read_into(self, start: int, buffer: memoryview) -> int:
+        """Fill `buffer` with what lies from byte `start` of the slice on; how many bytes there were."""
+        return 0 if self.file is None else self.file.read_into(self.position + start, buffer)
+
 
 class TimedOffset(NamedTuple):
     """The answer to "from which offset on are records this new?"."""

@@ -1,0 +1,144 @@
+"""From a frame to the parts of its reply: step 2 in the life of a request, and the only place that turns errors into
+codes.
+
+A request is read, handed to the handler of its API, and answered. A handler that need not wait is done before the next
+frame is looked at; one that waits becomes a Task, and the connection keeps replies in order. What makes no sense
+closes the connection; everything else is answered, whatever happens in a handler.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.apis import SERVED, handler_of
+from ottla.broker.call import Call
+from ottla.broker.metrics import ApiMeter
+from ottla.broker.refusals import refuse
+from ottla.broker.stepping import begin
+from ottla.broker.throttle import NoThrottle
+from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.core.types import Buffer
+from ottla.network.connection import Connection, Parts, Reply
+from ottla.protocol.exchange import START, Exchange
+from ottla.protocol.framing import UnsupportedVersion
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+API_VERSIONS = 18
+Fault = Callable[[Call, Any], KafkaError | float | None]
+"""A hook of tests: an error to answer with, seconds to wait first, or None to let the request pass."""
+
+
+class Route:
+    """One API in one version: how to read it, who handles it, where it is counted."""
+
+    __slots__ = ("exchange", "handler", "meter")
+
+    def __init__(self, exchange: Exchange, handler: Callable[..., Any], meter: ApiMeter) -> None:
+        self.exchange = exchange
+        self.handler = handler
+        self.meter = meter
+
+
+class Dispatch:
+    """Serves the frames of every connection."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._routes: dict[int, Route] = {}
+        self.faults: list[Fault] = []
+
+    def serve(self, connection: Connection, frame: Buffer) -> Reply:
+        """The reply to a request, or a future of it. Raises ProtocolError if it is none."""
+        started = time.perf_counter()
+        try:
+            key, version, correlation_id = START.unpack_from(frame)
+            route = self._routes[key << 16 | version]
+        except Exception:
+            route = self._new_route(frame)
+            if route is None:
+                return self._tell_versions(frame)
+        try:
+            client_id, request = route.exchange.read(frame)
+        except ProtocolError:
+            self._broker.metrics.bad_requests.labels().add()
+            raise
+        call = Call(connection, key, version, correlation_id, client_id)
+        return begin(self._answer(route, call, request, len(frame), started))
+
+    async def _answer(self, route: Route, call: Call, request: Any, size: int, started: float) -> Parts:
+        """Have a request handled, and write what comes of it."""
+        try:
+            if self.faults:
+                await self._suffer(call, request)
+            response = route.handler(self._broker, call, request)
+            if type(response) is CoroutineType:
+                response = await response
+        except KafkaError as error:
+            response = self._refused(route, request, error)
+        except ProtocolError as error:
+            call.connection.close(str(error))
+            return []
+        except Exception as error:
+            logger.exception("%s v%d failed", route.exchange.api.name, call.version)
+            detail = f"{type(error).__name__} in the broker; its log says more"
+            response = self._refused(route, request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail))
+        meter = route.meter
+        meter.requests.value += 1
+        meter.request_ms.observe((time.perf_counter() - started) * 1000)
+        if response is None:
+            return []
+        throttle = self._broker.throttle
+        if type(throttle) is not NoThrottle and (delay_ms := throttle.delay_ms(call, size, response)) > 0:
+            response.throttle_time_ms = delay_ms
+            self._broker.metrics.throttled_ms.labels().add(delay_ms)
+            call.connection.mute(delay_ms / 1000)
+        return route.exchange.write(call.correlation_id, response)
+
+    def _refused(self, route: Route, request: Any, error: KafkaError) -> Any:
+        self._broker.metrics.request_errors.labels(route.exchange.api.name, error.code.name).add()
+        if route.exchange.api.key == 0 and request.acks == 0:
+            return None
+        return refuse(request, error)
+
+    async def _suffer(self, call: Call, request: Any) -> None:
+        for fault in tuple(self.faults):
+            outcome = fault(call, request)
+            if isinstance(outcome, KafkaError):
+                raise outcome
+            if outcome is not None:
+                await asyncio.sleep(outcome)
+
+    def _new_route(self, frame: Buffer) -> Route | None:
+        """The route of a request that is the first of its kind; None for ApiVersions in a version yet to come."""
+        try:
+            exchange = Exchange.of(frame)
+            served = SERVED.get(exchange.api.key)
+            if served is None or not served.min_version <= exchange.version <= served.max_version:
+                raise ProtocolError(f"{exchange.api.name} v{exchange.version} is not served here")
+        except UnsupportedVersion as unsupported:
+            if unsupported.api.key == API_VERSIONS:
+                return None
+            self._broker.metrics.bad_requests.labels().add()
+            raise
+        except ProtocolError:
+            self._broker.metrics.bad_requests.labels().add()
+            raise
+        api = exchange.api
+        route = Route(exchange, handler_of(api.key), ApiMeter(self._broker.metrics, api.name))
+        self._routes[api.key << 16 | exchange.version] = route
+        return route
+
+    def _tell_versions(self, frame: Buffer) -> Parts:
+        """KIP-511: who asks in a version we do not know is told, in version 0, which ones we do."""
+        from ottla.broker.handlers.metadata import unsupported_api_versions
+
+        _, _, correlation_id = START.unpack_from(frame)
+        exchange = Exchange.of(START.pack(API_VERSIONS, 0, correlation_id))
+        return exchange.write(correlation_id, unsupported_api_versions())

@@ -1,0 +1,215 @@
+"""Fetch: which stretches of which files answer a reader, now or when there is enough of them.
+
+Nothing is read here. A stretch is a place in a file; the connection reads it when the socket has room. Fewer bytes than
+the reader wants at least means waiting for the first watermark that moves, or until its patience ends.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorizer import Operation, ResourceType
+from ottla.broker.call import Call
+from ottla.broker.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
+from ottla.broker.handlers.leaders import HINTED, endpoints_of, leader_of
+from ottla.broker.waiting import any_moves
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.core.watermark import Watermark
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.primitives import part_size
+from ottla.records.convert import down_convert
+from ottla.records.errors import RecordError
+from ottla.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+_Answer = FetchResponse.Topic.Partition
+_Asked = FetchRequest.Topic.Partition
+BATCHES_SINCE, AT_LEAST_ONE_SINCE, ZSTD_SINCE, LEADER_HINTS_SINCE = 4, 3, 10, 16
+MAGIC_OF_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
+MAX_WAIT_MS_MAX = 300_000
+CONSUMER = -1
+
+
+async def fetch(broker: "Broker", call: Call, request: FetchRequest) -> FetchResponse:
+    context = broker.fetch_sessions.resolve(request, call.version, broker.clock.monotonic_ms())
+    if context.error:
+        return context.answer([])
+    reading = _Reading(broker, call, request, context)
+    reading.read()
+    if reading.must_wait:
+        await _wait(broker, reading)
+    reading.account()
+    response = context.answer(reading.answers)
+    if call.version >= LEADER_HINTS_SINCE:
+        _hint(broker, call, response)
+    return response
+
+
+async def _wait(broker: "Broker", reading: "_Reading") -> None:
+    deadline = broker.clock.monotonic_ms() + min(reading.request.max_wait_ms, MAX_WAIT_MS_MAX)
+    while reading.must_wait:
+        left_ms = deadline - broker.clock.monotonic_ms()
+        if left_ms <= 0 or not await any_moves(reading.marks(), left_ms):
+            return
+        reading.read()
+
+
+class _Reading:
+    """One fetch, read as often as it takes."""
+
+    def __init__(self, broker: "Broker", call: Call, request: FetchRequest, context: FetchContext) -> None:
+        self._broker = broker
+        self._call = call
+        self._wanted = context.partitions
+        self.request = request
+        replica = request.replica_id if request.replica_state is None else request.replica_state.replica_id
+        self._replica = replica
+        self._bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self.answers: list[_Answer] = []
+        self._size = 0
+        self._has_error = False
+
+    @property
+    def must_wait(self) -> bool:
+        """Is there too little to answer, and nothing that the reader must be told at once?"""
+        if self._has_error or not self._wanted:
+            return False
+        return self._size < self.request.min_bytes and self.request.max_wait_ms > 0
+
+    def read(self) -> None:
+        """Find what each partition has, up to the limits."""
+        self._size, self._has_error = 0, False
+        self.answers = [self._read_partition(wanted) for wanted in self._wanted]
+
+    def _read_partition(self, wanted: Wanted) -> _Answer:
+        topic, asked = self._name_of(wanted), wanted[2]
+        try:
+            return self._read_log(self._find(topic, asked), asked)
+        except KafkaError as error:
+            self._has_error = True
+            return _Answer(
+                partition_index=asked.partition, error_code=error.code, high_watermark=-1, records=b""
+            )
+
+    def _name_of(self, wanted: Wanted) -> str | None:
+        if self._call.version < TOPIC_IDS_SINCE:
+            return wanted[0]
+        image = self._broker.metadata.topic_of_id.get(wanted[1])
+        return None if image is None else image.name
+
+    def _find(self, topic: str | None, asked: _Asked) -> Partition:
+        """May they read, and does this broker lead the partition in the epoch that they know of?"""
+        broker, call = self._broker, self._call
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+        if self._replica >= 0:
+            if not broker.authorizer.allows(
+                call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"
+            ):
+                raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only brokers fetch as followers")
+        elif not broker.authorizer.allows(call, Operation.READ, ResourceType.TOPIC, topic):
+            raise KafkaError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{call.connection.principal} may not read"
+            )
+        partition = broker.replicas.get(topic, asked.partition)
+        partition.check_leader(asked.current_leader_epoch)
+        if self._replica >= 0 and (partition.state is None or self._replica not in partition.state.replicas):
+            detail = f"broker {self._replica} has no replica of {partition.topic_partition}"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
+        if self._call.version < ZSTD_SINCE and partition.config.compression_type == "zstd":
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Fetch v10")
+        return partition
+
+    def _read_log(self, partition: Partition, asked: _Asked) -> _Answer:
+        log, offset, request = partition.log, asked.fetch_offset, self.request
+        answer = _Answer(
+            partition_index=asked.partition,
+            error_code=0,
+            high_watermark=partition.high_watermark.value,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if request.isolation_level else None,
+            records=b"",
+        )
+        if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, answer):
+            self._has_error = True
+            return answer
+        if self._replica >= 0:
+            partition.follower_fetched(self._replica, offset)
+        end = partition.fetchable_end(request.isolation_level, is_follower=self._replica >= 0)
+        room = min(asked.partition_max_bytes, self._bytes_max - self._size)
+        is_first = self._size == 0 and self._call.version >= AT_LEAST_ONE_SINCE
+        if offset == end or (room <= 0 and not is_first):
+            return answer
+        try:
+            found = partition.read(offset, max(room, 0), end, at_least_one=is_first)
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._broker.replicas.note_failure(partition)
+            raise
+        if found.size:
+            answer.records = found
+            self._size += found.size
+            if request.isolation_level:
+                answer.aborted_transactions = [
+                    _Answer.AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
+                    for txn in log.aborted_txns(offset, end)
+                ]
+            if self._call.version < BATCHES_SINCE:
+                answer.records = self._down_converted(found.read(), offset)
+        return answer
+
+    def _diverges(self, partition: Partition, asked: _Asked, answer: _Answer) -> bool:
+        """Was the reader's last record written by a leader whose end of the log is not ours?"""
+        epoch, end_offset = partition.end_of_epoch(asked.last_fetched_epoch)
+        if epoch < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {asked.last_fetched_epoch} is not known")
+        if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+            return False
+        answer.diverging_epoch = _Answer.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return True
+
+    def _down_converted(self, data: bytes, offset: int) -> bytes:
+        """For readers from before batches. What they cannot be told (headers, sequences) is left out."""
+        try:
+            return down_convert(data, MAGIC_OF_VERSION[self._call.version], first_offset=offset)
+        except RecordError as error:
+            raise KafkaError(error.code, error.detail) from error
+
+    def marks(self) -> Iterator[tuple[Watermark, int]]:
+        """What has to move for a second look to be worth it."""
+        for wanted, answer in zip(self._wanted, self.answers, strict=True):
+            topic = self._name_of(wanted)
+            if topic is None:
+                continue
+            partition = self._broker.replicas.get(topic, answer.partition_index)
+            mark = partition.log_end if self._replica >= 0 else partition.high_watermark
+            yield mark, mark.value + 1
+
+    def account(self) -> None:
+        """Count what leaves, and tell who wants to know."""
+        broker = self._broker
+        for wanted, answer in zip(self._wanted, self.answers, strict=True):
+            if answer.records:
+                topic, size = self._name_of(wanted) or "", part_size(answer.records)
+                broker.topic_meters[topic].bytes_out.value += size
+                for observer in broker.observers:
+                    observer.fetched(
+                        TopicPartition(topic, answer.partition_index), wanted[2].fetch_offset, size
+                    )
+
+
+def _hint(broker: "Broker", call: Call, response: FetchResponse) -> None:
+    leaders = []
+    for topic in response.responses:
+        image = broker.metadata.topic_of_id.get(topic.topic_id)
+        for answer in topic.partitions:
+            if answer.error_code in HINTED and image is not None:
+                leader = leader_of(broker, image.name, answer.partition_index)
+                if leader is not None:
+                    answer.current_leader = _Answer.Leader(leader_id=leader[0], leader_epoch=leader[1])
+                    leaders.append(leader[0])
+    if leaders:
+        response.node_endpoints = endpoints_of(broker, call, leaders, FetchResponse.NodeEndpoint)

@@ -1,0 +1,84 @@
+"""What a broker counts. The hot path binds its numbers once and only adds to them."""
+
+from ottla.core.metrics import Counter, CounterValue, Gauge, Histogram, HistogramValue, Metrics
+
+_REQUEST_MS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 125, 250, 500, 1000, 2000, 5000, 10000, 30000)
+
+
+class BrokerMetrics(Metrics):
+    """The table; docs/reference/metrics.md is made from it."""
+
+    requests = Counter("ottla_requests_total", "Requests answered, by API.", labels=["api"])
+    request_ms = Histogram(
+        "ottla_request_milliseconds",
+        "From the arrival of a request to its reply, by API. Waiting for records or replicas is part of it.",
+        labels=["api"],
+        buckets=_REQUEST_MS,
+    )
+    request_errors = Counter(
+        "ottla_request_errors_total",
+        "Requests refused as a whole, by API and error.",
+        labels=["api", "error"],
+    )
+    bad_requests = Counter(
+        "ottla_bad_requests_total", "Requests that made no sense; their connection is closed."
+    )
+    throttled_ms = Counter("ottla_throttled_milliseconds_total", "How long clients were held back.")
+    topic_bytes_in = Counter("ottla_topic_bytes_in_total", "Bytes of batches appended.", labels=["topic"])
+    topic_bytes_out = Counter("ottla_topic_bytes_out_total", "Bytes of batches fetched.", labels=["topic"])
+    topic_records_in = Counter("ottla_topic_records_in_total", "Records appended.", labels=["topic"])
+    partitions = Gauge("ottla_partitions", "Partitions that this broker has a replica of.")
+    partitions_led = Gauge("ottla_partitions_led", "Partitions that this broker leads.")
+    offline_directories = Gauge("ottla_offline_log_directories", "Log directories that have failed.")
+    connections = Gauge("ottla_connections", "Connections of clients.")
+    connections_accepted = Gauge(
+        "ottla_connections_accepted", "Connections since the start, those refused included."
+    )
+    connections_refused = Gauge(
+        "ottla_connections_refused", "Connections refused because there were too many."
+    )
+    bytes_in = Gauge("ottla_network_bytes_in", "Bytes received from clients since the start.")
+    bytes_out = Gauge("ottla_network_bytes_out", "Bytes sent to clients since the start.")
+    fetch_sessions = Gauge("ottla_fetch_sessions", "Incremental fetch sessions.")
+
+
+class ApiMeter:
+    """The numbers of one API."""
+
+    __slots__ = ("request_ms", "requests")
+
+    def __init__(self, metrics: BrokerMetrics, api: str) -> None:
+        self.requests: CounterValue = metrics.requests.labels(api)
+        self.request_ms: HistogramValue = metrics.request_ms.labels(api)
+
+
+class TopicMeter:
+    """The numbers of one topic."""
+
+    __slots__ = ("bytes_in", "bytes_out", "records_in")
+
+    def __init__(self, metrics: BrokerMetrics, topic: str) -> None:
+        self.bytes_in: CounterValue = metrics.topic_bytes_in.labels(topic)
+        self.bytes_out: CounterValue = metrics.topic_bytes_out.labels(topic)
+        self.records_in: CounterValue = metrics.topic_records_in.labels(topic)
+
+
+class TopicMeters(dict[str, TopicMeter]):
+    """The meters of all topics that anything happened to; made when first asked for, gone with the topic."""
+
+    def __init__(self, metrics: BrokerMetrics) -> None:
+        super().__init__()
+        self._metrics = metrics
+
+    def __missing__(self, topic: str) -> TopicMeter:
+        self[topic] = TopicMeter(self._metrics, topic)
+        return self[topic]
+
+    def forget(self, topic: str) -> None:
+        if self.pop(topic, None) is not None:
+            for family in (
+                self._metrics.topic_bytes_in,
+                self._metrics.topic_bytes_out,
+                self._metrics.topic_records_in,
+            ):
+                family.remove(topic)

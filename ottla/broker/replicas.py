@@ -1,0 +1,252 @@
+"""The partitions that this broker has replicas of, and the directories they lie in: step 4 in the life of a produce.
+
+Partitions come and go by the controller's word only: `leader_and_isr` and `stop_replicas` are what its requests call.
+A directory whose disk fails goes offline alone, with its partitions; the others serve on.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.replication.partition import Partition
+from ottla.replication.state import PartitionState
+from ottla.storage.config import TopicConfig
+from ottla.storage.files import Files
+from ottla.storage.flushing import GroupCommit
+from ottla.storage.log import Log
+from ottla.storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[int, int], None]
+
+
+class Replicas:
+    """This broker's partitions, by topic and number."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        files: Files,
+        config_of: Callable[[str], TopicConfig],
+        is_known: Callable[[TopicPartition], bool],
+    ) -> None:
+        self._broker_id = broker_id
+        self._files = files
+        self._config_of = config_of
+        self._is_known = is_known
+        """Does the cluster have such a partition, here or elsewhere?"""
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self._by_topic: dict[str, dict[int, Partition]] = {}
+        self.directories: list[LogDirectory] = []
+        self.offline: dict[str, str] = {}
+        """Directories that failed, and why."""
+        self._offline_partitions: dict[TopicPartition, str] = {}
+        self._commits: dict[TopicPartition, GroupCommit] = {}
+        self._changing = asyncio.Lock()
+        self.on_all_failed: Callable[[], object] = lambda: None
+
+    # --- opening and closing ------------------------------------------------------------------------------------
+
+    def open(self, paths: Sequence[str], on_progress: Progress = lambda done, total: None) -> None:
+        """Open every directory, recovering what needs it. One that cannot be opened is offline from the start."""
+        for path in paths:
+            try:
+                directory = LogDirectory.open(self._files, path, self._config_of, on_progress)
+            except OSError as error:
+                logger.error("the log directory %s cannot be used: %s", path, error)
+                self.offline[path] = str(error)
+            else:
+                self.directories.append(directory)
+
+    @property
+    def was_clean(self) -> bool:
+        """Was the last shutdown of every directory a clean one?"""
+        return all(directory.was_clean for directory in self.directories)
+
+    def forget_strays(self, topic_ids: Mapping[str, uuid.UUID]) -> list[TopicPartition]:
+        """Leave alone what lies here but belongs to no topic of the cluster: it is not served, and not deleted."""
+        strays = []
+        for directory in self.directories:
+            for topic_partition in list(directory.logs):
+                known, found = topic_ids.get(topic_partition.topic), directory.topic_id(topic_partition)
+                if known is None or found not in (None, known):
+                    directory.release(topic_partition)
+                    strays.append(topic_partition)
+        if strays:
+            logger.warning(
+                "%d partitions on the disk belong to no topic and are not served: %s", *_few(strays)
+            )
+        return strays
+
+    def close(self, broker_epoch: int) -> None:
+        """Flush everything and say so."""
+        for directory in self.directories:
+            try:
+                directory.close(broker_epoch)
+            except OSError as error:
+                logger.error("%s was not closed cleanly: %s", directory.path, error)
+
+    def abandon(self) -> None:
+        """Let go of everything as it is, as a crash would."""
+        for directory in self.directories:
+            for log in directory.logs.values():
+                log.abandon()
+
+    # --- finding ------------------------------------------------------------------------------------------------
+
+    def get(self, topic: str, index: int) -> Partition:
+        """The partition, whoever leads it. Raises 3, 6 or 56 if it is not here."""
+        by_index = self._by_topic.get(topic)
+        partition = None if by_index is None else by_index.get(index)
+        if partition is None:
+            raise self._absent(TopicPartition(topic, index))
+        return partition
+
+    def _absent(self, topic_partition: TopicPartition) -> KafkaError:
+        if topic_partition in self._offline_partitions:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._offline_partitions[topic_partition])
+        if self._is_known(topic_partition):
+            detail = f"broker {self._broker_id} has no replica of {topic_partition}"
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic_partition}")
+
+    def commit_of(self, partition: Partition) -> GroupCommit:
+        """Who syncs this partition for all that wait for it."""
+        commit = self._commits.get(partition.topic_partition)
+        if commit is None:
+            commit = self._commits[partition.topic_partition] = GroupCommit(partition.log, self._files)
+        return commit
+
+    # --- what the controller says -------------------------------------------------------------------------------
+
+    async def leader_and_isr(
+        self, controller_epoch: int, states: Sequence[PartitionState]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Become leader or follower of these partitions; create the logs of those that are new here."""
+        results = {}
+        async with self._changing:
+            for state in states:
+                results[state.topic_partition] = self._follow_orders(state)
+                if state.is_new:
+                    await asyncio.sleep(0)  # creating a log waits for the disk: let others have their turn
+        return results
+
+    def _follow_orders(self, state: PartitionState) -> ErrorCode:
+        topic_partition = state.topic_partition
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            try:
+                partition = self._add(state)
+            except KafkaError as error:
+                self._offline_partitions[topic_partition] = error.detail
+                return error.code
+        elif partition.topic_id != state.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        return ErrorCode.NONE if partition.follow_orders(state) else ErrorCode.STALE_CONTROLLER_EPOCH
+
+    def _add(self, state: PartitionState) -> Partition:
+        topic_partition = state.topic_partition
+        log = self._find_log(topic_partition)
+        if log is None:
+            if self.offline and not state.is_new:  # an empty log in its place would look like lost records
+                detail = f"{topic_partition} may be in {', '.join(self.offline)}, which has failed"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
+            log = self._create_log(topic_partition, state.topic_id)
+        partition = Partition(self._broker_id, topic_partition, state.topic_id, log)
+        self.partitions[topic_partition] = partition
+        self._by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
+        self._offline_partitions.pop(topic_partition, None)
+        return partition
+
+    def _find_log(self, topic_partition: TopicPartition) -> Log | None:
+        for directory in self.directories:
+            if (log := directory.logs.get(topic_partition)) is not None:
+                return log
+            if (damage := directory.damaged.get(topic_partition)) is not None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} is damaged: {damage}")
+        return None
+
+    def _create_log(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> Log:
+        """In the directory with the fewest partitions."""
+        if not self.directories:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory has failed")
+        directory = min(self.directories, key=lambda each: len(each.logs))
+        try:
+            return directory.create(topic_partition, topic_id)
+        except OSError as error:
+            detail = f"{topic_partition} cannot be created in {directory.path}: {error}"
+            logger.error(detail)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail) from error
+
+    async def stop_replicas(
+        self, controller_epoch: int, partitions: Mapping[TopicPartition, bool]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Stop serving these partitions; where the value is True, delete them."""
+        results = {}
+        async with self._changing:
+            for topic_partition, is_deleted in partitions.items():
+                results[topic_partition] = self._stop(topic_partition, delete=is_deleted)
+                await asyncio.sleep(0)
+        return results
+
+    def _stop(self, topic_partition: TopicPartition, *, delete: bool) -> ErrorCode:
+        self._forget(topic_partition)
+        self._offline_partitions.pop(topic_partition, None)
+        for directory in self.directories:
+            if delete and (topic_partition in directory.logs or topic_partition in directory.damaged):
+                try:
+                    directory.delete(topic_partition)
+                except OSError as error:
+                    self.directory_failed(directory.path, error)
+                    return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def _forget(self, topic_partition: TopicPartition) -> None:
+        partition = self.partitions.pop(topic_partition, None)
+        if partition is None:
+            return
+        partition.stop()
+        self._commits.pop(topic_partition, None)
+        rest = self._by_topic[topic_partition.topic]
+        del rest[topic_partition.partition]
+        if not rest:
+            del self._by_topic[topic_partition.topic]
+
+    # --- failing ------------------------------------------------------------------------------------------------
+
+    def note_failure(self, partition: Partition) -> None:
+        """A request to this partition met an error of the disk: if its log has failed, so has its directory."""
+        if partition.log.failure is not None:
+            for directory in self.directories:
+                if directory.logs.get(partition.topic_partition) is partition.log:
+                    self.directory_failed(directory.path, partition.log.failure)
+                    return
+
+    def directory_failed(self, path: str, error: BaseException) -> None:
+        """Take a directory offline, with all its partitions."""
+        directory = next((each for each in self.directories if each.path == path), None)
+        if directory is None:
+            return
+        logger.error("the log directory %s has failed and goes offline: %s", path, error)
+        self.directories.remove(directory)
+        self.offline[path] = str(error)
+        for topic_partition in self._partitions_in(directory):
+            self._offline_partitions[topic_partition] = f"the log directory {path} has failed: {error}"
+            self._forget(topic_partition)
+        for log in directory.logs.values():
+            log.abandon()
+        if not self.directories:
+            logger.critical("no log directory is left")
+            self.on_all_failed()
+
+    def _partitions_in(self, directory: LogDirectory) -> Iterable[TopicPartition]:
+        return [tp for tp, partition in self.partitions.items() if directory.logs.get(tp) is partition.log]
+
+
+def _few(partitions: Sequence[TopicPartition]) -> tuple[int, str]:
+    more = ", ..." if len(partitions) > 5 else ""
+    return len(partitions), ", ".join(map(str, partitions[:5])) + more

@@ -1,0 +1,327 @@
+"""A connection that a client opened: step 1 in the life of a request, and the last step of its reply.
+
+Bytes become frames, frames become replies, and replies leave in the order of their requests, whatever order they are
+ready in. Whoever serves gets a frame and returns the parts of the reply, or a future of them if it has to wait.
+
+Nothing here grows with what a peer does or leaves undone. Small requests are cut out of one receive buffer that all
+connections share, so an idle connection holds none; a large one gets a buffer that grows with what has arrived, not
+with what was announced. While replies wait for a peer that does not read, or too many requests are under way, no more
+is read from it.
+"""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from ottla.core.errors import ProtocolError
+from ottla.core.types import Buffer, Part
+from ottla.network.parts import BufferPool, Outbox, ShortRead
+from ottla.protocol.framing import FRAME_BYTES_MAX, size_of
+from ottla.storage.files import aligned_buffer
+
+logger = logging.getLogger(__name__)
+
+_SIZE = struct.Struct(">i")
+_RECEIVE_BYTES = 256 * 1024
+_FLUSH_BYTES = 64 * 1024  # replies to requests that came together are sent together, up to here
+
+Parts = list[Part]
+Reply = Parts | asyncio.Future[Parts]
+Serve = Callable[["Connection", Buffer], Reply]
+
+
+class Limits(NamedTuple):
+    """What one connection may cost."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    in_flight_max: int = 64
+    frame_timeout_ms: int = 60_000
+    stall_timeout_ms: int = 60_000
+    idle_timeout_ms: int = 600_000
+
+
+class Hub:
+    """What the connections of one event loop share."""
+
+    def __init__(self, serve: Serve, limits: Limits, now_ms: Callable[[], int]) -> None:
+        self.serve = serve
+        self.limits = limits
+        self.now_ms = now_ms
+        self.connections: set[Connection] = set()
+        self.received = aligned_buffer(_RECEIVE_BYTES)
+        self.pool = BufferPool()
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One client. Knows who it is and how it got here; what its requests mean is for others to know."""
+
+    def __init__(self, hub: Hub, listener: str) -> None:
+        self._hub = hub
+        self._serve = hub.serve
+        self.listener = listener
+        self.peer_host = ""
+        self.peer = "?"
+        self.principal = "User:ANONYMOUS"
+        self.appending: asyncio.Future[None] | None = None
+        self.is_open = False
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        # Receiving: a frame that has come in part, or complete ones that have to wait.
+        self._partial: memoryview | None = None
+        self._filled = 0
+        self._frame_size = 0
+        self._backlog: Buffer = b""
+        # Answering.
+        self._replies: deque[Reply] = deque()
+        self._outbox = Outbox()
+        self._lent: memoryview | None = None
+        """A buffer that the transport still reads from."""
+        self._is_reading = True
+        self._is_writable = True
+        self._mutes = 0
+        self.active_ms = 0
+        """When something last moved, in either direction."""
+        self.frame_since_ms: int | None = None
+        """Since when a frame has been incomplete."""
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        name = transport.get_extra_info("peername")
+        if name:
+            self.peer_host, self.peer = str(name[0]), f"{name[0]}:{name[1]}"
+        # Without a threshold a write is tried at once, and pause_writing says that not all of it was taken.
+        self._transport.set_write_buffer_limits(0)
+        self.is_open = True
+        self.active_ms = self._hub.now_ms()
+        self._hub.connections.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        self._hub.connections.discard(self)
+        self._outbox.clear()
+        self._partial, self._backlog, self._lent = None, b"", None
+        for reply in self._replies:
+            if not isinstance(reply, list):
+                reply.cancel()
+        self._replies.clear()
+
+    def close(self, reason: str | None = None) -> None:
+        """Drop the connection. A reason is worth a line in the log."""
+        if reason and self.is_open:
+            logger.warning("closed the connection of %s: %s", self.peer, reason)
+        self.is_open = False
+        self._transport.abort()
+
+    def mute(self, seconds: float) -> None:
+        """Read nothing from this peer for a while: how a broker slows down who asks too much."""
+        self._mutes += 1
+        self._pause()
+        asyncio.get_running_loop().call_later(seconds, self._unmute)
+
+    def _unmute(self) -> None:
+        self._mutes -= 1
+        self._go_on()
+
+    @property
+    def is_idle(self) -> bool:
+        """Is there nothing to answer and nothing to send?"""
+        return not (self._replies or self._outbox or self._lent or self._partial or self._backlog)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Does the peer leave replies unread?"""
+        return not self._is_writable
+
+    # --- receiving ----------------------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._partial is None:
+            return self._hub.received
+        return self._partial[self._filled :]
+
+    def buffer_updated(self, count: int) -> None:
+        hub = self._hub
+        hub.bytes_in += count
+        self.active_ms = hub.now_ms()
+        try:
+            if self._partial is None:
+                self._cut(hub.received, count)
+            else:
+                self._filled += count
+                if self._filled == len(self._partial):
+                    self._complete(self._partial)
+        except ProtocolError as error:
+            self.close(str(error))
+            return
+        if self._outbox:
+            self._flush()
+
+    def eof_received(self) -> bool:
+        return False  # the transport closes; replies under way have nobody to go to
+
+    def _cut(self, data: Buffer, end: int) -> None:
+        """Serve every whole frame in `data`; keep what is left."""
+        position = 0
+        while end - position >= _SIZE.size and self.is_open:
+            stop = position + _SIZE.size + size_of(data, position, self._hub.limits.frame_bytes_max)
+            if stop > end:
+                break
+            if self._must_wait():
+                self._backlog = bytes(data[position:end])
+                self._pause()
+                return
+            self._take(bytes(data[position + _SIZE.size : stop]))
+            position = stop
+            if self._outbox.held_bytes > _FLUSH_BYTES:
+                self._flush()
+        self._backlog = b""
+        self._keep(data, position, end)
+
+    def _keep(self, data: Buffer, start: int, end: int) -> None:
+        """Set the beginning of a frame aside, in a buffer for the rest of it."""
+        count = end - start
+        if count == 0 or not self.is_open:
+            self._partial, self.frame_since_ms = None, None
+            return
+        if count < _SIZE.size:
+            self._frame_size, room = 0, memoryview(bytearray(_SIZE.size))
+        else:
+            self._frame_size = _SIZE.size + size_of(data, start, self._hub.limits.frame_bytes_max)
+            room = self._room_for(self._frame_size, count)
+        room[:count] = data[start:end]
+        self._partial, self._filled = room, count
+        if self.frame_since_ms is None:
+            self.frame_since_ms = self.active_ms
+
+    def _room_for(self, size: int, arrived: int) -> memoryview:
+        """For a whole frame if it is of a usual size; else for twice of what has come."""
+        if size <= 4096:
+            return memoryview(bytearray(size))
+        pooled = self._hub.pool.take()
+        if size <= len(pooled):
+            return pooled[:size]
+        if 2 * arrived <= len(pooled):
+            return pooled
+        self._hub.pool.give_back(pooled)
+        return aligned_buffer(min(size, 2 * arrived))
+
+    def _complete(self, partial: memoryview) -> None:
+        """The buffer is full: the frame is whole, or it is time for a larger one."""
+        if self._filled < self._frame_size or self._frame_size == 0:
+            self._keep(partial, 0, self._filled)
+            return
+        self._partial, self.frame_since_ms = None, None
+        if self._must_wait():
+            self._backlog = partial
+            self._pause()
+            return
+        if self._take(partial[_SIZE.size :]):
+            self._recycle(partial)
+
+    def _recycle(self, buffer: memoryview) -> None:
+        """Give a buffer back to the pool: its request is answered and nobody looks at it any more."""
+        whole = memoryview(buffer.obj)
+        if len(whole) > 4096 and len(whole) == self._hub.pool.buffer_bytes:
+            self._hub.pool.give_back(whole)
+
+    def _must_wait(self) -> bool:
+        """Are there too many requests under way, replies that are not read, or a throttle?"""
+        if not self._is_writable or self._mutes or len(self._replies) >= self._hub.limits.in_flight_max:
+            return True
+        return False
+
+    def _pause(self) -> None:
+        if self._is_reading and self.is_open:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Take up what had to wait, then read again."""
+        if self._is_reading or not self.is_open or self._must_wait():
+            return
+        if self._backlog:
+            backlog, self._backlog = self._backlog, b""
+            try:
+                self._cut(backlog, len(backlog))
+            except ProtocolError as error:
+                self.close(str(error))
+                return
+            if self._outbox:
+                self._flush()
+        if not self._backlog and self.is_open and not self._is_reading:
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    # --- answering ----------------------------------------------------------------------------------------------
+
+    def _take(self, frame: Buffer) -> bool:
+        """Have a request served. True if its answer is there already."""
+        reply = self._serve(self, frame)
+        if isinstance(reply, list):
+            if self._replies:
+                self._replies.append(reply)
+            else:
+                self._outbox.put(reply)
+            return True
+        self._replies.append(reply)
+        reply.add_done_callback(self._on_ready)
+        return False
+
+    def _on_ready(self, _: object) -> None:
+        """Send what is ready from the front of the queue on: a reply waits for those before it."""
+        while self._replies and self.is_open:
+            first = self._replies[0]
+            if not isinstance(first, list):
+                if not first.done():
+                    break
+                if first.cancelled() or first.exception() is not None:
+                    self.close("a request could not be answered")
+                    return
+                first = first.result()
+            self._outbox.put(first)
+            self._replies.popleft()
+        if self.is_open:
+            self._flush()
+            self._go_on()
+
+    def _flush(self) -> None:
+        """Give parts to the transport until it has enough."""
+        outbox, hub = self._outbox, self._hub
+        while outbox and self._is_writable and self.is_open:
+            buffer = outbox.take_buffer()
+            if buffer is not None:
+                hub.bytes_out += len(buffer)
+                self._transport.write(buffer)
+                continue
+            self._lent = hub.pool.take()
+            try:
+                count = outbox.fill(self._lent)
+            except (ShortRead, OSError) as error:
+                self.close(f"a reply could not be read from the log: {error}")
+                return
+            hub.bytes_out += count
+            self._transport.write(self._lent[:count])
+            if self._is_writable:
+                self._return_lent()
+
+    def _return_lent(self) -> None:
+        if self._lent is not None:
+            self._hub.pool.give_back(self._lent)
+            self._lent = None
+
+    def pause_writing(self) -> None:
+        self._is_writable = False
+        self._pause()
+
+    def resume_writing(self) -> None:
+        self._is_writable = True
+        self.active_ms = self._hub.now_ms()
+        self._return_lent()
+        self._flush()
+        self._go_on()

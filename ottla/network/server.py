@@ -1,0 +1,147 @@
+"""Listening sockets, and the rules for who may be connected and for how long.
+
+Limits on one connection are kept by the connection itself; here are those on all of them together, and the deadlines:
+one walk over the connections every few seconds, instead of a timer for each.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ottla.network.connection import Connection, Hub, Limits, Serve
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+_SWEEP_SECONDS = 1.0
+_GRACE_SECONDS = 5.0
+_MS = 1000
+
+
+class Admission(NamedTuple):
+    """How many connections there may be."""
+
+    connections_max: int = 2**31 - 1
+    per_ip_max: int = 2**31 - 1
+    per_ip_overrides: Mapping[str, int] = {}
+
+
+class Server:
+    """The connections of a broker, on all of its listeners."""
+
+    def __init__(
+        self, serve: Serve, limits: Limits, admission: Admission, monotonic_ms: Callable[[], int]
+    ) -> None:
+        self.hub = Hub(serve, limits, monotonic_ms)
+        self.admission = admission
+        self.refused = 0
+        self.accepted = 0
+        self._per_ip: Counter[str] = Counter()
+        self._listening: list[asyncio.Server] = []
+        self._sweeper: asyncio.Task[None] | None = None
+
+    @property
+    def connections(self) -> set[Connection]:
+        return self.hub.connections
+
+    async def listen(self, listener: str, host: str, port: int) -> int:
+        """Open a listener; the port it got."""
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Admitted(self, listener), host or None, port, backlog=_BACKLOG
+        )
+        self._listening.append(server)
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="deadlines")
+        return int(server.sockets[0].getsockname()[1])
+
+    async def close(self, grace_seconds: float = _GRACE_SECONDS) -> None:
+        """Accept nobody any more, let requests under way be answered, then close every connection."""
+        for server in self._listening:
+            server.close()
+        deadline = asyncio.get_running_loop().time() + grace_seconds
+        while any(not c.is_idle for c in self.connections) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        await self.abort()
+
+    async def abort(self) -> None:
+        """Close everything at once."""
+        for server in self._listening:
+            server.close()
+        self._listening.clear()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+            self._sweeper = None
+        for connection in list(self.connections):
+            connection.close()
+        while self.connections:
+            await asyncio.sleep(0)
+
+    # --- admission ----------------------------------------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> str | None:
+        """Why this connection is one too many; None if it is not."""
+        self.accepted += 1
+        host = connection.peer_host
+        self._per_ip[host] += 1
+        per_ip_max = self.admission.per_ip_overrides.get(host, self.admission.per_ip_max)
+        if self._per_ip[host] > per_ip_max:
+            return f"{host} has {per_ip_max} connections already (max.connections.per.ip)"
+        if len(self.connections) > self.admission.connections_max:
+            return f"there are {self.admission.connections_max} connections already (max.connections)"
+        return None
+
+    def leave(self, connection: Connection) -> None:
+        host = connection.peer_host
+        self._per_ip[host] -= 1
+        if not self._per_ip[host]:
+            del self._per_ip[host]
+
+    # --- deadlines ----------------------------------------------------------------------------------------------
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Close connections that have kept us waiting for too long."""
+        now_ms, limits = self.hub.now_ms(), self.hub.limits
+        for connection in list(self.connections):
+            if (reason := _overdue(connection, now_ms, limits)) is not None:
+                connection.close(reason)
+
+
+def _overdue(connection: Connection, now_ms: int, limits: Limits) -> str | None:
+    quiet_ms = now_ms - connection.active_ms
+    since = connection.frame_since_ms
+    if since is not None and now_ms - since > limits.frame_timeout_ms:
+        return f"a request was not complete after {limits.frame_timeout_ms // _MS} s"
+    if connection.is_stalled and quiet_ms > limits.stall_timeout_ms:
+        return f"it read no replies for {limits.stall_timeout_ms // _MS} s"
+    if connection.is_idle and quiet_ms > limits.idle_timeout_ms:
+        logger.info("closed the connection of %s, idle for %d s", connection.peer, quiet_ms // _MS)
+        return ""
+    return None
+
+
+class _Admitted(Connection):
+    """A connection that is counted."""
+
+    def __init__(self, server: Server, listener: str) -> None:
+        super().__init__(server.hub, listener)
+        self._server = server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if (reason := self._server.admit(self)) is not None:
+            self._server.refused += 1
+            self.close(reason)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self._server.leave(self)
