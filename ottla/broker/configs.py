@@ -1,0 +1,131 @@
+"""The settings of everything that has some, as the controller told us last: step 4 of AlterConfigs.
+
+The metadata store holds plain text per resource. Here it becomes typed values: one Config object per topic for as
+long as the topic lives, so that a log that holds it follows every change, and the broker's own. A change is judged
+with `check` before it is stored, and arrives with `apply` after. What the store says and we do not understand, because
+a newer broker wrote it, is left out and logged: it must not keep a broker from starting.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.broker.config_resources import ClientMetricsConfig, GroupConfig
+from ottla.controller.commands import ConfigResource, ResourceType
+from ottla.core.config import Config, Source
+from ottla.core.errors import ConfigError, ErrorCode, KafkaError
+from ottla.storage.config import TopicConfig
+
+if TYPE_CHECKING:
+    from ottla.broker.config import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+Values = Mapping[str, str]
+ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
+
+
+class Configs:
+    """The settings of this broker, its topics, and the few other resources that have some."""
+
+    def __init__(self, broker: "BrokerConfig") -> None:
+        self.broker = broker
+        self.groups: dict[str, GroupConfig] = {}
+        self.client_metrics: dict[str, ClientMetricsConfig] = {}
+        self._topics: dict[str, TopicConfig] = {}
+
+    def topic(self, name: str) -> TopicConfig:
+        """The one object with the settings of this topic. It follows changes; hold it, and read it each time."""
+        config = self._topics.get(name)
+        if config is None:
+            config = self._topics[name] = TopicConfig(broker=self.broker)
+        return config
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is gone; one of the same name that comes later starts with nothing set."""
+        self._topics.pop(name, None)
+
+    def get(self, resource: ConfigResource) -> Config:
+        """What holds for a resource, set or not. Raises KafkaError if it cannot have settings here."""
+        if resource.type is ResourceType.TOPIC:
+            return self.topic(resource.name)
+        if resource.type is ResourceType.BROKER and self.is_own(resource):
+            return self.broker
+        if resource.type is ResourceType.GROUP:
+            return self.groups.get(resource.name) or GroupConfig(broker=self.broker)
+        if resource.type is ResourceType.CLIENT_METRICS:
+            return self.client_metrics.get(resource.name) or ClientMetricsConfig()
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"broker {self.broker.node_id} holds no settings of {_named(resource)}"
+        )
+
+    def is_own(self, broker: ConfigResource) -> bool:
+        """Does this resource, a broker or all of them, mean us?"""
+        return broker.name in ("", str(self.broker.node_id))
+
+    def check(self, resource: ConfigResource, values: Values) -> None:
+        """May these be all the settings of the resource? Raises INVALID_CONFIG, which names the key, if not."""
+        try:
+            if resource.type is ResourceType.BROKER:
+                self.broker.update(values, _layer(resource), replace=True, dry_run=True)
+            else:
+                self._build(resource, values)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    def apply(self, resource: ConfigResource, values: Values) -> None:
+        """These are now all the settings of the resource."""
+        if resource.type is ResourceType.TOPIC:
+            _change(self.topic(resource.name), values, Source.TOPIC, resource)
+        elif resource.type is ResourceType.BROKER:
+            if self.is_own(resource):
+                _change(self.broker, values, _layer(resource), resource)
+        elif resource.type is ResourceType.GROUP:
+            group = self.groups.setdefault(resource.name, GroupConfig(broker=self.broker))
+            _change(group, values, Source.GROUP, resource)
+            if not values:
+                del self.groups[resource.name]
+        elif resource.type is ResourceType.CLIENT_METRICS:
+            metrics = self.client_metrics.setdefault(resource.name, ClientMetricsConfig())
+            _change(metrics, values, Source.CLIENT_METRICS, resource)
+            if not values:
+                del self.client_metrics[resource.name]
+
+    def _build(self, resource: ConfigResource, values: Values) -> Config:
+        if resource.type is ResourceType.TOPIC:
+            return TopicConfig(values, broker=self.broker)
+        if resource.type is ResourceType.GROUP:
+            return GroupConfig(values, broker=self.broker)
+        if resource.type is ResourceType.CLIENT_METRICS:
+            return ClientMetricsConfig(values)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{_named(resource)} has no settings")
+
+
+def _layer(broker: ConfigResource) -> Source:
+    return Source.BROKER if broker.name else Source.ALL_BROKERS
+
+
+def _change(config: Config, values: Values, source: Source, resource: ConfigResource) -> None:
+    try:
+        config.update(values, source, replace=True)
+    except ConfigError as error:
+        logger.error("a setting of %s is left out: %s", _named(resource), error)
+        kept = {name: value for name, value in values.items() if _is_bearable(config, name, value, source)}
+        try:
+            config.update(kept, source, replace=True)
+        except ConfigError as contradiction:  # each is possible, but not all together
+            logger.error("the settings of %s stay as they were: %s", _named(resource), contradiction)
+
+
+def _is_bearable(config: Config, name: str, value: str, source: Source) -> bool:
+    try:
+        config.update({name: value}, source, replace=True, dry_run=True)
+    except ConfigError:
+        return False
+    return True
+
+
+def _named(resource: ConfigResource) -> str:
+    if resource == ALL_BROKERS:
+        return "all brokers"
+    return f"{resource.type.name.lower().replace('_', ' ')} {resource.name!r}"
