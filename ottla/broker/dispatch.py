@@ -105,7 +105,7 @@ class Dispatch:
         self._broker.metrics.request_errors.labels(route.exchange.api.name, error.code.name).add()
         if route.exchange.api.key == 0 and request.acks == 0:
             return None
-        return refuse(request, error)
+        return refuse(request, error, route.exchange.version)
 
     async def _suffer(self, call: Call, request: Any) -> None:
         for fault in tuple(self.faults):
