@@ -1,6 +1,7 @@
 """What a controller can be asked to do."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str | None] = {}
 
 
-class Growth(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Growth:
     """More partitions for a topic: `count` in the end. `assignments` are the replicas of each new one."""
 
     name: str

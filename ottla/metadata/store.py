@@ -9,7 +9,7 @@ The rules, which every store keeps and `tests/unit/metadata/store_contract.py` h
 - An ephemeral node goes with the session that made it: when it is closed, expires, or its process dies.
 - `watch` is a subscription: `on_change` is called on the event loop some time after the node at `path` was created,
   changed or deleted, or one of its children came or went. Several changes may become one call, and it does not say what
-  changed: read again. Watch first, read second, and nothing slips between. It must return at once: note it, do it later.
+  changed: read again. Watch first, read second, and nothing slips between. It must return at once: work comes later.
 - StoreUnavailable on a write means that nobody knows: the write may have happened. Read back before trying again.
 
 Nothing here knows what the nodes mean; that is in `paths`.

@@ -1,4 +1,4 @@
-"""The tree of nodes in memory, and the rules by which it changes. No I/O: a store keeps one, and makes its changes last.
+"""The tree of nodes in memory, and the rules by which it changes. No I/O: a store makes its changes last.
 
 `plan` judges operations and changes nothing; `apply` changes and judges nothing. Between the two a store writes the
 changes down.

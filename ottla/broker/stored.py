@@ -1,0 +1,138 @@
+"""What the metadata store holds, read and decoded: for a broker that opens its logs, and for a new controller."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.controller.commands import ConfigResource
+from ottla.controller.configs import KINDS, resource_at
+from ottla.controller.context import NO_STATE, Context, StoredConfig, StoredTopic
+from ottla.controller.partitions import is_internal, newborn
+from ottla.core.errors import ProtocolError
+from ottla.core.ids import is_topic_name
+from ottla.metadata import paths
+from ottla.metadata.fields import INT32_MAX, parse_number
+from ottla.metadata.paths import BrokerNode, ConfigNode, PartitionStateNode, TopicNode
+from ottla.metadata.store import MetadataStore, Node, NoNode
+from ottla.replication.state import BrokerImage, Endpoint, PartitionState, TopicImage
+
+
+class StoredCluster(NamedTuple):
+    """What a broker must know before it opens its logs. A log whose topic is not here, with its id, is a stray."""
+
+    cluster_id: str
+    topics: Mapping[str, uuid.UUID]
+    configs: Mapping[ConfigResource, Mapping[str, str]]
+    doomed: frozenset[str] = frozenset()
+    """Topics that are being deleted; they are in `topics`, too, unless hardly anything is left of them."""
+
+
+async def load_cluster(store: MetadataStore, cluster_id: str) -> StoredCluster:
+    nodes = await _topic_nodes(store)
+    return StoredCluster(
+        cluster_id,
+        {name: topic.topic_id for name, (topic, _) in nodes.items()},
+        {resource: config.values for resource, config in (await _configs(store)).items()},
+        frozenset(await store.children(paths.DELETED_TOPICS)),
+    )
+
+
+async def load_context(store: MetadataStore, node_id: int, epoch: int, epoch_version: int) -> Context:
+    """The cluster for a controller that has just been elected, with this epoch at this version of its node."""
+    nodes = await _topic_nodes(store)
+    states = await store.get_all(
+        PartitionStateNode.path(name, index)
+        for name, (topic, _) in nodes.items()
+        for index in range(len(topic.replicas))
+    )
+    topics = {name: StoredTopic(_image(name, topic, states), v) for name, (topic, v) in nodes.items()}
+    marked = await store.children(paths.DELETED_TOPICS)
+    doomed = {name: topics.pop(name, None) for name in marked}
+    return Context(
+        node_id,
+        epoch,
+        epoch_version,
+        brokers={broker.node_id: broker for broker in await load_brokers(store)},
+        topics=topics,
+        doomed=doomed,
+        configs=await _configs(store),
+        skeletons=await _skeletons(store, topics.values()),
+    )
+
+
+async def load_brokers(store: MetadataStore) -> list[BrokerImage]:
+    """The brokers that live."""
+    found = await store.get_all(f"{paths.BROKERS}/{name}" for name in await store.children(paths.BROKERS))
+    images = []
+    for path, node in found.items():
+        broker = BrokerNode.decode(path, node.data)
+        node_id = parse_number(path, path.rpartition("/")[2], INT32_MAX)
+        endpoints = tuple(Endpoint(*endpoint) for endpoint in broker.endpoints)
+        images.append(BrokerImage(node_id, node.created, endpoints, broker.rack))
+    return sorted(images)
+
+
+async def leftovers(store: MetadataStore, topic: str) -> list[str]:
+    """Every node that there is of a topic, children first, but not the mark that it is to be deleted."""
+    found = await _below(store, TopicNode.path(topic))
+    config = ConfigNode.path("topics", topic)
+    return found + list(await store.get_all([config]))
+
+
+async def _below(store: MetadataStore, path: str) -> list[str]:
+    """A node and all below it, children first; nothing if it is not there."""
+    try:
+        names = await store.children(path)
+    except NoNode:
+        return []
+    return [node for name in names for node in await _below(store, f"{path}/{name}")] + [path]
+
+
+async def _topic_nodes(store: MetadataStore) -> dict[str, tuple[TopicNode, int]]:
+    names = await store.children(paths.TOPICS)
+    for name in names:
+        if not is_topic_name(name):  # it would become the name of a directory
+            raise ProtocolError(f"{paths.TOPICS} has a child {name!r}, which cannot be a topic")
+    found = await store.get_all(map(TopicNode.path, names))
+    at = {TopicNode.path(name): name for name in names}
+    return {at[path]: (TopicNode.decode(path, node.data), node.version) for path, node in found.items()}
+
+
+async def _configs(store: MetadataStore) -> dict[ConfigResource, StoredConfig]:
+    configs = {}
+    for resource_type, kind in KINDS.items():
+        parent = ConfigNode.parent(kind)
+        found = await store.get_all(f"{parent}/{name}" for name in await store.children(parent))
+        for path, node in found.items():
+            resource = resource_at(resource_type, path.rpartition("/")[2])
+            configs[resource] = StoredConfig(ConfigNode.decode(path, node.data), node.version)
+    return configs
+
+
+def _image(name: str, node: TopicNode, states: Mapping[str, Node]) -> TopicImage:
+    image = newborn(TopicImage(name, node.topic_id, (), is_internal(name)), node.replicas)
+    return image._replace(partitions=tuple(_state(state, node, states) for state in image.partitions))
+
+
+def _state(state: PartitionState, topic: TopicNode, states: Mapping[str, Node]) -> PartitionState:
+    """A newborn partition with what is stored of it."""
+    path = PartitionStateNode.path(state.topic, state.partition)
+    if topic.adding or topic.removing:
+        adding, removing = topic.adding.get(state.partition, ()), topic.removing.get(state.partition, ())
+        state = state._replace(adding=adding, removing=removing)
+    if path not in states:
+        return state
+    stored = PartitionStateNode.decode(path, states[path].data)
+    return state._replace(
+        leader=stored.leader,
+        leader_epoch=stored.leader_epoch,
+        isr=stored.isr,
+        partition_epoch=states[path].version,
+    )
+
+
+async def _skeletons(store: MetadataStore, topics: Iterable[StoredTopic]) -> frozenset[str]:
+    """Which of the nodes are there that stand above states that are not."""
+    bare = [s for topic in topics for s in topic.image.partitions if s.partition_epoch == NO_STATE]
+    above = {path for state in bare for path in PartitionStateNode.parents(state.topic, state.partition)}
+    return frozenset(await store.get_all(above)) if above else frozenset()

@@ -1,0 +1,81 @@
+"""The cluster as the controller knows it. Decisions read it; only `apply` changes it, after the store has."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.controller.commands import ConfigResource, ResourceType
+from ottla.controller.decision import (
+    BrokersChanged,
+    Change,
+    ConfigStored,
+    TopicBuried,
+    TopicChanged,
+    TopicDoomed,
+)
+from ottla.core.ids import collision_key
+from ottla.replication.state import BrokerImage, PartitionState, TopicImage
+
+NO_STATE = -1
+"""The partition epoch of a partition that has no state in the store yet: nobody has ever led it."""
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class StoredConfig(NamedTuple):
+    """What the store holds for a resource."""
+
+    values: Mapping[str, str]
+    version: int
+
+
+class StoredTopic(NamedTuple):
+    """A topic and the version of its node."""
+
+    image: TopicImage
+    version: int
+
+
+@dataclass(slots=True)
+class Context:
+    """`epoch` is ours as controller, `epoch_version` the version of its node: every write checks it."""
+
+    controller_id: int
+    epoch: int
+    epoch_version: int
+    brokers: dict[int, BrokerImage] = field(default_factory=dict)
+    topics: dict[str, StoredTopic] = field(default_factory=dict)
+    doomed: dict[str, StoredTopic | None] = field(default_factory=dict)
+    configs: dict[ConfigResource, StoredConfig] = field(default_factory=dict)
+    skeletons: frozenset[str] = frozenset()
+    """Nodes that are there already above states that are not: a controller died while it created a topic."""
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = {collision_key(name): name for name in (*self.topics, *self.doomed)}
+
+    def similar_topic(self, name: str) -> str | None:
+        """The topic, living or doomed, that has this name, or one that metrics could not tell from it."""
+        if name in self.topics or name in self.doomed:
+            return name
+        return self._names.get(collision_key(name))
+
+    def states(self) -> Iterator[PartitionState]:
+        for topic in self.topics.values():
+            yield from topic.image.partitions
+
+    def apply(self, change: Change) -> None:
+        match change:
+            case TopicChanged(topic, version):
+                self.topics[topic.name] = StoredTopic(topic, version)
+                self._names.setdefault(collision_key(topic.name), topic.name)
+            case TopicDoomed(name):
+                self.doomed[name] = self.topics.pop(name)
+            case TopicBuried(name):
+                del self.doomed[name]
+                self.configs.pop(ConfigResource(ResourceType.TOPIC, name), None)
+                if self._names.get(collision_key(name)) == name:
+                    del self._names[collision_key(name)]
+            case BrokersChanged(brokers):
+                self.brokers = {broker.node_id: broker for broker in brokers}
+            case ConfigStored(resource, values, version):
+                self.configs[resource] = StoredConfig(values, version)

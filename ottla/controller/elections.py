@@ -1,0 +1,58 @@
+"""Who leads a partition. Leaders are looked for in the order of the assignment, and only among replicas in sync.
+
+Pure functions from state to state. Epochs: `leader_epoch` grows with every election, also one that finds nobody;
+`partition_epoch` is left alone here, it counts the writes and belongs to who writes.
+"""
+
+from collections.abc import Collection
+
+from ottla.controller.context import NO_STATE
+from ottla.replication.state import NO_LEADER, PartitionState
+
+
+def elect(state: PartitionState, live: Collection[int]) -> PartitionState:
+    """The state with a leader, if there can be one. A leader that lives stays."""
+    if state.partition_epoch == NO_STATE:
+        return _first_election(state, live)
+    if state.leader in live:
+        return state
+    leader = next((id for id in state.replicas if id in live and id in state.isr), NO_LEADER)
+    if leader == state.leader:  # there was none, and there is none
+        return state
+    # The last replicas in sync stay on record when nobody of them lives: only they have everything.
+    isr = tuple(id for id in state.isr if id in live) or state.isr
+    return state._replace(leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
+
+
+def without(state: PartitionState, dead: int, live: Collection[int]) -> PartitionState:
+    """The state after the death of a broker; `live` are the others."""
+    if state.partition_epoch == NO_STATE:
+        return state
+    if state.leader == dead:
+        return elect(state, live)
+    isr = tuple(id for id in state.isr if id != dead)
+    return state._replace(isr=isr) if isr else state
+
+
+def settle(state: PartitionState, live: Collection[int], born: Collection[int] = ()) -> PartitionState:
+    """The state when just `live` brokers live, of which `born` have begun a new life.
+
+    A broker that died and came back before anybody noticed has died all the same: what it had not written to the disk
+    is gone, so it leads only what nobody else in sync can lead, and under a new epoch.
+    """
+    others = [id for id in state.replicas if id in live and id not in born]
+    after = state
+    for id in state.replicas:
+        if id not in others:
+            after = without(after, id, others)
+    after = elect(after, live)
+    # Death and resurrection in one write are one election.
+    return after._replace(leader_epoch=min(after.leader_epoch, state.leader_epoch + 1))
+
+
+def _first_election(state: PartitionState, live: Collection[int]) -> PartitionState:
+    """A partition that is new and empty: every replica that lives is in sync."""
+    isr = tuple(id for id in state.replicas if id in live)
+    if not isr:
+        return state
+    return state._replace(leader=isr[0], isr=isr, leader_epoch=0, is_new=True)

@@ -1,0 +1,65 @@
+"""States of partitions on their way into the store and out to the brokers."""
+
+from collections.abc import Iterable, Sequence
+
+from ottla.controller.context import INTERNAL_TOPICS, NO_STATE
+from ottla.controller.decision import LeaderAndIsr
+from ottla.metadata.paths import PartitionStateNode
+from ottla.metadata.store import Create, Op, Set
+from ottla.replication.state import NO_LEADER, PartitionState, TopicImage
+
+
+def newborn(topic: TopicImage, replicas: Sequence[tuple[int, ...]]) -> TopicImage:
+    """The topic with more partitions, which nobody leads yet."""
+    first = len(topic.partitions)
+    more = [
+        PartitionState(topic.name, topic.topic_id, first + index, NO_LEADER, -1, NO_STATE, ids, ())
+        for index, ids in enumerate(replicas)
+    ]
+    return topic._replace(partitions=(*topic.partitions, *more))
+
+
+def is_internal(name: str) -> bool:
+    return name in INTERNAL_TOPICS
+
+
+def skeleton(topic: TopicImage, known: frozenset[str] = frozenset()) -> set[str]:
+    """Nodes above the states of a topic that are known to be there, for `store`."""
+    if any(state.partition_epoch != NO_STATE for state in topic.partitions):
+        return {*known, PartitionStateNode.parents(topic.name, 0)[0]}
+    return set(known)
+
+
+def store(
+    state: PartitionState, controller_epoch: int, skeleton: set[str]
+) -> tuple[list[Op], PartitionState]:
+    """The writes that make a state last, and the state with the epoch that they give it.
+
+    A state that is new needs the nodes above it: those that are not in `skeleton` are made, and join it.
+    """
+    node = PartitionStateNode(state.leader, state.leader_epoch, state.isr, controller_epoch)
+    path = PartitionStateNode.path(state.topic, state.partition)
+    if state.partition_epoch != NO_STATE:
+        after = state._replace(partition_epoch=state.partition_epoch + 1)
+        return [Set(path, node.encode(), state.partition_epoch)], after
+    parents = [p for p in PartitionStateNode.parents(state.topic, state.partition) if p not in skeleton]
+    skeleton.update(parents)
+    return [*map(Create, parents), Create(path, node.encode())], state._replace(partition_epoch=0)
+
+
+def settled(topic: TopicImage) -> TopicImage:
+    """The topic as it is remembered: what was new has been told."""
+    if not any(state.is_new for state in topic.partitions):
+        return topic
+    return topic._replace(partitions=tuple(state._replace(is_new=False) for state in topic.partitions))
+
+
+def orders(states: Iterable[PartitionState], live: Iterable[int]) -> list[LeaderAndIsr]:
+    """One call for each live broker that has replicas of these partitions. A partition without state is none yet."""
+    by_broker: dict[int, list[PartitionState]] = {id: [] for id in live}
+    for state in states:
+        if state.partition_epoch != NO_STATE:
+            for id in state.replicas:
+                if id in by_broker:
+                    by_broker[id].append(state)
+    return [LeaderAndIsr(id, tuple(mine)) for id, mine in by_broker.items() if mine]

@@ -1,0 +1,226 @@
+"""Topics are created, grow and are deleted.
+
+Deletion takes two decisions. `doom` marks the topic in the store: from then on it is gone for everybody, and its
+replicas are stopped and deleted. `bury` removes what the store holds of it, the mark last. A controller that dies in
+between leaves the mark, and its successor begins with the stopping again. A replica on a broker that is down is
+found by its topic id when the broker comes back, so nobody waits for it.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from ottla.controller import brokers, configs, elections, partitions, validation
+from ottla.controller.commands import ConfigResource, Growth, NewTopic, ResourceType
+from ottla.controller.context import Context
+from ottla.controller.decision import (
+    ConfigChange,
+    Decision,
+    TopicBuried,
+    TopicChanged,
+    TopicDoomed,
+    UpdateMetadata,
+)
+from ottla.controller.placement import place
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import collision_key
+from ottla.metadata.paths import DeleteTopicNode, TopicNode
+from ottla.metadata.store import Create, Delete, Set
+from ottla.replication.state import PartitionState, TopicImage
+
+
+class Defaults(NamedTuple):
+    """What -1 stands for in a new topic."""
+
+    partitions: int
+    replication_factor: int
+
+
+class Chance(Protocol):
+    """Where the controller gets what it must make up."""
+
+    def new_id(self) -> uuid.UUID: ...
+
+    def below(self, bound: int) -> int:
+        """Any number from 0 to `bound`, exclusive."""
+
+
+CheckConfig = Callable[[ConfigResource, Mapping[str, str]], None]
+"""Raises KafkaError for settings that cannot be."""
+Created = dict[str, TopicImage | KafkaError]
+Answers = dict[str, KafkaError | None]
+
+
+def create(
+    context: Context,
+    wanted: Sequence[NewTopic],
+    defaults: Defaults,
+    chance: Chance,
+    check_config: CheckConfig = lambda resource, values: None,
+) -> tuple[Decision, Created]:
+    """Create all topics that can be; those that cannot have their error in the answer."""
+    decision = Decision()
+    answers: Created = {}
+    made: list[TopicImage] = []
+    taken: dict[str, str] = {}  # names of topics created right now, by what they may not share
+    partition_count = 0
+    named = Counter(topic.name for topic in wanted)
+    for topic in wanted:
+        try:
+            _check_once(topic.name, named)
+            _check_apart(topic.name, taken)
+            replicas = _check_new_topic(context, topic, defaults, chance)
+            config = {key: value for key, value in topic.configs.items() if value is not None}
+            resource = ConfigResource(ResourceType.TOPIC, topic.name)
+            check_config(resource, config)
+            validation.check_size(partition_count + len(replicas))
+        except KafkaError as error:
+            answers[topic.name] = error
+            continue
+        partition_count += len(replicas)
+        taken[collision_key(topic.name)] = topic.name
+        image = TopicImage(topic.name, chance.new_id(), (), partitions.is_internal(topic.name))
+        # Settings go before the topic: it is never seen without them. Some may be left from a topic long gone.
+        decision.add(configs.store(context, resource, config))
+        decision.writes.append(
+            Create(TopicNode.path(topic.name), TopicNode(image.topic_id, tuple(replicas)).encode())
+        )
+        image = _grow(context, image, replicas, 0, decision)
+        made.append(image)
+        answers[topic.name] = partitions.settled(image)
+    _announce(context, made, [state for image in made for state in image.partitions], decision)
+    return decision, answers
+
+
+def grow(context: Context, wanted: Sequence[Growth], chance: Chance) -> tuple[Decision, Answers]:
+    """Add partitions where that is possible."""
+    decision = Decision()
+    answers: Answers = {}
+    made: list[TopicImage] = []
+    news: list[PartitionState] = []
+    for growth in wanted:
+        try:
+            if growth.name in answers:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"Duplicate topic '{growth.name}' in the request."
+                )
+            more = _more_replicas(context, growth, validation.check_growth(context, growth), chance)
+        except KafkaError as error:
+            answers[growth.name] = error
+            continue
+        stored = context.topics[growth.name]
+        replicas = (*(state.replicas for state in stored.image.partitions), *more)
+        adding = {s.partition: s.adding for s in stored.image.partitions if s.adding}
+        removing = {s.partition: s.removing for s in stored.image.partitions if s.removing}
+        node = TopicNode(stored.image.topic_id, replicas, adding, removing)
+        decision.writes.append(Set(TopicNode.path(growth.name), node.encode(), stored.version))
+        image = _grow(context, stored.image, more, stored.version + 1, decision)
+        made.append(image)
+        news += image.partitions[len(stored.image.partitions) :]
+        answers[growth.name] = None
+    _announce(context, made, news, decision)
+    return decision, answers
+
+
+def doom(context: Context, names: Iterable[str]) -> tuple[Decision, Answers]:
+    """Mark topics to be deleted, and have their replicas deleted. Afterwards, `bury` them."""
+    decision = Decision()
+    answers: Answers = {}
+    for name in names:
+        if name in answers:
+            continue
+        if name not in context.topics:
+            answers[name] = KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+            )
+            continue
+        answers[name] = None
+        decision.writes.append(Create(DeleteTopicNode.path(name)))
+        decision.changes.append(TopicDoomed(name))
+    doomed = tuple(name for name, error in answers.items() if error is None)
+    if doomed:
+        decision.effects += [UpdateMetadata(id, deleted=doomed) for id in context.brokers]
+        for name in doomed:
+            decision.effects += brokers.stops(context, name)
+    return decision, answers
+
+
+def bury(leftovers: Mapping[str, Sequence[str]]) -> Decision:
+    """Remove what is in the store of doomed topics: `leftovers` are the nodes of each, children first."""
+    decision = Decision()
+    for name, nodes in leftovers.items():
+        decision.writes += [Delete(path) for path in nodes]
+        decision.writes.append(Delete(DeleteTopicNode.path(name)))
+        decision.changes.append(TopicBuried(name))
+        decision.effects.append(ConfigChange(ConfigResource(ResourceType.TOPIC, name), None))
+    return decision
+
+
+def _check_once(name: str, named: Mapping[str, int]) -> None:
+    if named[name] > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{name}' {named[name]} times.")
+
+
+def _check_apart(name: str, taken: Mapping[str, str]) -> None:
+    similar = taken.get(collision_key(name))
+    if similar is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with another new topic: {similar}"
+        )
+
+
+def _check_new_topic(
+    context: Context, topic: NewTopic, defaults: Defaults, chance: Chance
+) -> list[tuple[int, ...]]:
+    """The replicas of a topic that may be."""
+    validation.check_new_topic(context, topic)
+    if topic.assignments:
+        return validation.check_assignments(context, topic.assignments)
+    count = defaults.partitions if topic.partitions == -1 else topic.partitions
+    factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    validation.check_counts(context, count, factor)
+    live = sorted(context.brokers)
+    return place(live, count, factor, start=chance.below(len(live)), shift=chance.below(len(live)))
+
+
+def _more_replicas(context: Context, growth: Growth, more: int, chance: Chance) -> list[tuple[int, ...]]:
+    """Replicas of additional partitions: as many as the first one has, going on around the circle where it began."""
+    old = context.topics[growth.name].image.partitions
+    factor = len(old[0].replicas)
+    if growth.assignments is not None:
+        for ids in growth.assignments:
+            validation.check_replicas(ids, factor, context.brokers.keys())
+        return [tuple(ids) for ids in growth.assignments]
+    live = sorted(context.brokers)
+    validation.check_counts(context, more, factor)
+    start = next((index for index, id in enumerate(live) if id >= old[0].replicas[0]), 0)
+    return place(live, more, factor, start=start, shift=chance.below(len(live)), first_partition=len(old))
+
+
+def _grow(
+    context: Context, image: TopicImage, replicas: Sequence[tuple[int, ...]], version: int, decision: Decision
+) -> TopicImage:
+    """The topic with more partitions that have leaders, as far as any of their replicas lives."""
+    grown = partitions.newborn(image, replicas)
+    known = partitions.skeleton(image)
+    states = list(image.partitions)
+    for state in grown.partitions[len(states) :]:
+        elected = elections.elect(state, context.brokers.keys())
+        if elected is not state:
+            writes, elected = partitions.store(elected, context.epoch, known)
+            decision.writes += writes
+        states.append(elected)
+    grown = grown._replace(partitions=tuple(states))
+    decision.changes.append(TopicChanged(partitions.settled(grown), version))
+    return grown
+
+
+def _announce(
+    context: Context, images: Sequence[TopicImage], news: Sequence[PartitionState], decision: Decision
+) -> None:
+    """Replicas first, metadata second: who reads of a partition finds it working."""
+    if images:
+        decision.effects += partitions.orders(news, context.brokers)
+        shown = tuple(partitions.settled(image) for image in images)
+        decision.effects += [UpdateMetadata(id, shown) for id in context.brokers]
