@@ -9,15 +9,11 @@ They are shared between replies, so nobody may change one.
 
 import weakref
 from collections.abc import Mapping
-from typing import Final
 
 from ottla.broker.metadata import Metadata
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.replication.state import NO_LEADER, BrokerImage, Endpoint, PartitionState, TopicImage
-
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""The coordinators' own; they are created by them, with the settings that they need."""
 
 _STALE_MAX = 1000
 """Topics that are gone but still kept, before all are dropped: nobody tells us of a deletion."""

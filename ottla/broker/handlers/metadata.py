@@ -19,8 +19,9 @@ from ottla.broker.authorizer import (
     authorized_operations,
 )
 from ottla.broker.call import Call
-from ottla.broker.views import INTERNAL_TOPICS, Topic, Views, views_of
+from ottla.broker.views import Topic, Views, views_of
 from ottla.controller.commands import NewTopic
+from ottla.controller.context import INTERNAL_TOPICS
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID, is_topic_name
 from ottla.protocol.messages.metadata import (
