@@ -10,20 +10,16 @@ import logging
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ottla.broker.metadata import Metadata
+from ottla.broker.orders import Configs, Orders, Replicas
 from ottla.broker.stored import StoredCluster, leftovers, load_cluster, load_context
 from ottla.controller import brokers, configs, topics
 from ottla.controller.commands import ConfigResource, Growth, NewTopic, ResourceType
 from ottla.controller.context import Context
 from ottla.controller.decision import (
-    ConfigChange,
     Decision,
-    Effect,
-    LeaderAndIsr,
-    StopReplicas,
-    UpdateMetadata,
 )
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock
@@ -51,7 +47,7 @@ from ottla.metadata.store import (
     Set,
     StoreError,
 )
-from ottla.replication.state import Endpoint, PartitionState, TopicImage
+from ottla.replication.state import Endpoint, TopicImage
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,29 +57,6 @@ WRITES_MAX = 1_000
 ATTEMPTS_MAX = 10
 """How often a step is tried that another broker may be taking at the same time."""
 PRODUCER_ID_BLOCK_SIZE = 1_000
-
-
-class Orders(Protocol):
-    """What a controller tells the partitions of a broker. Errors of single partitions are returned."""
-
-    async def leader_and_isr(
-        self, controller_epoch: int, states: Sequence[PartitionState]
-    ) -> Mapping[TopicPartition, ErrorCode]: ...
-
-    async def stop_replicas(
-        self, controller_epoch: int, partitions: Mapping[TopicPartition, bool]
-    ) -> Mapping[TopicPartition, ErrorCode]: ...
-
-
-class Settings(Protocol):
-    """What is configured, as `Configs` has it."""
-
-    def check(self, resource: ConfigResource, values: Mapping[str, str]) -> None:
-        """Raises KafkaError for a setting that cannot be."""
-
-    def apply(self, resource: ConfigResource, values: Mapping[str, str]) -> None: ...
-
-    def forget_topic(self, name: str) -> None: ...
 
 
 class Claim(NamedTuple):
@@ -118,9 +91,9 @@ class ControllerHost:
         store: MetadataStore,
         *,
         node_id: int,
-        replicas: Orders,
+        replicas: Replicas,
         metadata: Metadata,
-        configs: Settings,
+        configs: Configs,
         clock: Clock,
         defaults: Callable[[], Defaults] = lambda: Defaults(1, 1),
         chance: random.Random | None = None,
@@ -128,16 +101,15 @@ class ControllerHost:
         self.node_id = node_id
         self.broker_epoch = -1
         self._store = store
-        self._replicas = replicas
         self._metadata = metadata
         self._settings = configs
+        self._orders = Orders(node_id, replicas, metadata, configs)
         self._clock = clock
         self._defaults = defaults
         self._chance = Dice(chance)
         self._turn = asyncio.Lock()
         self._claim: Claim | None = None
         self._context: Context | None = None
-        self._configs: dict[ConfigResource, Mapping[str, str]] = {}
 
     # Coming and going
 
@@ -146,7 +118,7 @@ class ControllerHost:
         cluster_id = await self._cluster_id()
         self._metadata.cluster_id = cluster_id
         stored = await load_cluster(self._store, cluster_id)
-        self._follow_configs(stored.configs)
+        self._orders.follow_configs(stored.configs)
         return stored
 
     async def elect(self, endpoints: Sequence[Endpoint], rack: str | None = None) -> None:
@@ -228,7 +200,7 @@ class ControllerHost:
 
     def configs_of(self, resource_type: ResourceType, name: str) -> dict[str, str]:
         """What is stored for a resource, without any defaults."""
-        return dict(self._configs.get(ConfigResource(resource_type, name), {}))
+        return dict(self._orders.configs.get(ConfigResource(resource_type, name), {}))
 
     async def allocate_producer_ids(self) -> range:
         """A block of ids that nobody gets again."""
@@ -250,6 +222,14 @@ class ControllerHost:
             return range(first, last + 1)
 
         return await self._command(work)
+
+    async def replicas_failed(self, partitions: Collection[TopicPartition]) -> None:
+        """The disk under these replicas of this broker has failed: somebody else is to lead, or nobody."""
+
+        async def work(context: Context) -> None:
+            await self._carry_out(context, brokers.fail(context, self.node_id, partitions))
+
+        await self._command(work)
 
     # Election
 
@@ -303,7 +283,7 @@ class ControllerHost:
     async def _begin(self, claim: Claim, born: Collection[int] = ()) -> Context:
         """Take over as controller: read everything, set it right, and finish what was left half-done."""
         context = await load_context(self._store, self.node_id, claim.epoch, claim.version)
-        self._follow_configs({resource: config.values for resource, config in context.configs.items()})
+        self._orders.follow_configs({resource: config.values for resource, config in context.configs.items()})
         await self._carry_out(context, brokers.begin(context, born))
         await self._bury(context)
         self._context = context
@@ -345,8 +325,11 @@ class ControllerHost:
         await self._write(context, decision.writes)
         for change in decision.changes:
             context.apply(change)
+        failed: list[TopicPartition] = []
         for effect in decision.effects:
-            await self._tell(context, effect)
+            failed += await self._orders.tell(effect, context.controller_id, context.epoch)
+        if failed:  # never twice for the same partition: a replica that has failed is not told to lead
+            await self._carry_out(context, brokers.fail(context, self.node_id, failed))
 
     async def _write(self, context: Context, writes: Sequence[Op]) -> None:
         guard = Check(ControllerEpochNode.path, context.epoch_version)
@@ -358,45 +341,5 @@ class ControllerHost:
             found = {name: await leftovers(self._store, name) for name in context.doomed}
             await self._carry_out(context, topics.bury(found))
 
-    # Telling brokers
-
-    async def _tell(self, context: Context, effect: Effect) -> None:
-        """Today the only broker that can be reached is this one."""
-        match effect:
-            case ConfigChange(resource, values):
-                self._follow_config(resource, values)
-            case LeaderAndIsr(self.node_id, states):
-                _warn("LeaderAndIsr", await self._replicas.leader_and_isr(context.epoch, states))
-            case StopReplicas(self.node_id, partitions):
-                _warn("StopReplica", await self._replicas.stop_replicas(context.epoch, partitions))
-            case UpdateMetadata(self.node_id, changed, deleted, live):
-                self._metadata.update(
-                    topics=changed, deleted=deleted, brokers=live, controller_id=context.controller_id
-                )
-
-    def _follow_configs(self, stored: Mapping[ConfigResource, Mapping[str, str]]) -> None:
-        for resource in self._configs.keys() - stored.keys():
-            self._follow_config(resource, None)
-        for resource, values in stored.items():
-            if self._configs.get(resource) != values:
-                self._follow_config(resource, values)
-
-    def _follow_config(self, resource: ConfigResource, values: Mapping[str, str] | None) -> None:
-        if values is not None:
-            self._configs[resource] = values
-            self._settings.apply(resource, values)
-        else:
-            self._configs.pop(resource, None)
-            if resource.type is ResourceType.TOPIC:
-                self._settings.forget_topic(resource.name)
-            else:
-                self._settings.apply(resource, {})
-
     def _encode(self, node: BrokerNode) -> bytes:
         return node.encode(self._clock.now_ms())
-
-
-def _warn(call: str, answers: Mapping[TopicPartition, ErrorCode]) -> None:
-    refused = {partition: code for partition, code in answers.items() if code is not ErrorCode.NONE}
-    for partition, code in refused.items():
-        logger.warning("%s for %s was answered with %s", call, partition, code.name)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from ottla.controller import elections, partitions
-from ottla.controller.context import Context
+from ottla.controller.context import NO_STATE, Context
 from ottla.controller.decision import (
     BrokersChanged,
     Decision,
@@ -22,8 +22,7 @@ def begin(context: Context, born: Collection[int]) -> Decision:
     Whoever died half-way through a deletion left its topic doomed: the replicas are stopped once more.
     """
     decision = _settle(context, context.brokers.values(), born, ignorant=context.brokers.keys())
-    for name in context.doomed:
-        decision.effects += stops(context, name)
+    decision.effects += stops(context, [doomed.image for doomed in context.doomed.values() if doomed])
     return decision
 
 
@@ -40,17 +39,50 @@ def change(context: Context, brokers: Iterable[BrokerImage]) -> Decision:
     return _settle(context, brokers, born, ignorant=born)
 
 
-def stops(context: Context, name: str) -> list[StopReplicas]:
-    """Tell every live broker that has replicas of a doomed topic to delete them."""
-    doomed = context.doomed.get(name) or context.topics.get(name)
-    if doomed is None:
-        return []
+def fail(context: Context, broker: int, failed: Iterable[TopicPartition]) -> Decision:
+    """A broker lives, but the disk under these replicas has failed: others lead, if there are any."""
+    decision = Decision()
+    lost: dict[str, set[int]] = {}
+    for partition in failed:
+        lost.setdefault(partition.topic, set()).add(partition.partition)
+    images: list[TopicImage] = []
+    for name in lost.keys() & context.topics.keys():
+        stored = context.topics[name]
+        states = [
+            _fail(context, state, broker, decision) if state.partition in lost[name] else state
+            for state in stored.image.partitions
+        ]
+        images.append(stored.image._replace(partitions=tuple(states)))
+        decision.changes.append(TopicChanged(images[-1], stored.version))
+    if images:
+        states = [s for image in images for s in image.partitions if s.partition in lost[image.name]]
+        decision.effects += partitions.orders(states, [id for id in context.brokers if id != broker])
+        decision.effects += [UpdateMetadata(id, tuple(images)) for id in context.brokers]
+    return decision
+
+
+def stops(context: Context, doomed: Iterable[TopicImage]) -> list[StopReplicas]:
+    """Tell every live broker that has replicas of doomed topics to delete them."""
     mine: dict[int, dict[TopicPartition, bool]] = {}
-    for state in doomed.image.partitions:
-        for id in state.replicas:
-            if id in context.brokers:
-                mine.setdefault(id, {})[state.topic_partition] = True
-    return [StopReplicas(id, found, {name: doomed.image.topic_id}) for id, found in mine.items()]
+    for topic in doomed:
+        for state in topic.partitions:
+            for id in state.replicas:
+                if id in context.brokers:
+                    mine.setdefault(id, {})[state.topic_partition] = True
+    return [StopReplicas(id, found) for id, found in mine.items()]
+
+
+def _fail(context: Context, state: PartitionState, broker: int, decision: Decision) -> PartitionState:
+    """The state without that replica; the writes join the decision."""
+    if broker not in state.replicas or broker in state.offline:
+        return state
+    offline = state._replace(offline=(*state.offline, broker))
+    after = elections.without(offline, broker, [id for id in context.brokers if id != broker])
+    if after == offline or after.partition_epoch == NO_STATE:
+        return offline
+    writes, after = partitions.store(after, context.epoch, set())
+    decision.writes += writes
+    return after
 
 
 def _settle(

@@ -6,7 +6,6 @@ of them has happened when the lights go out, the next controller can finish. Whe
 controller's own memory up to date, and `effects` are what the brokers are told then.
 """
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -65,7 +64,6 @@ class StopReplicas(NamedTuple):
 
     broker: int
     partitions: Mapping[TopicPartition, bool]
-    topic_ids: Mapping[str, uuid.UUID]
 
 
 class UpdateMetadata(NamedTuple):

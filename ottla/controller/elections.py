@@ -14,13 +14,14 @@ def elect(state: PartitionState, live: Collection[int]) -> PartitionState:
     """The state with a leader, if there can be one. A leader that lives stays."""
     if state.partition_epoch == NO_STATE:
         return _first_election(state, live)
-    if state.leader in live:
+    if state.leader in live and state.leader not in state.offline:
         return state
-    leader = next((id for id in state.replicas if id in live and id in state.isr), NO_LEADER)
+    able = [id for id in state.replicas if id in live and id not in state.offline]
+    leader = next((id for id in able if id in state.isr), NO_LEADER)
     if leader == state.leader:  # there was none, and there is none
         return state
     # The last replicas in sync stay on record when nobody of them lives: only they have everything.
-    isr = tuple(id for id in state.isr if id in live) or state.isr
+    isr = tuple(id for id in state.isr if id in able) or state.isr
     return state._replace(leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
 
 

@@ -141,8 +141,7 @@ def doom(context: Context, names: Iterable[str]) -> tuple[Decision, Answers]:
     doomed = tuple(name for name, error in answers.items() if error is None)
     if doomed:
         decision.effects += [UpdateMetadata(id, deleted=doomed) for id in context.brokers]
-        for name in doomed:
-            decision.effects += brokers.stops(context, name)
+        decision.effects += brokers.stops(context, [context.topics[name].image for name in doomed])
     return decision, answers
 
 
