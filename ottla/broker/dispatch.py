@@ -9,7 +9,7 @@ closes the connection; everything else is answered, whatever happens in a handle
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-API_VERSIONS = 18
+PRODUCE, API_VERSIONS = 0, 18
 Fault = Callable[[Call, Any], KafkaError | float | None]
 """A hook of tests: an error to answer with, seconds to wait first, or None to let the request pass."""
 
@@ -70,25 +70,32 @@ class Dispatch:
             self._broker.metrics.bad_requests.labels().add()
             raise
         call = Call(connection, key, version, correlation_id, client_id)
-        return begin(self._answer(route, call, request, len(frame), started))
-
-    async def _answer(self, route: Route, call: Call, request: Any, size: int, started: float) -> Parts:
-        """Have a request handled, and write what comes of it."""
         try:
-            if self.faults:
-                await self._suffer(call, request)
-            response = route.handler(self._broker, call, request)
-            if type(response) is CoroutineType:
-                response = await response
-        except KafkaError as error:
-            response = self._refused(route, request, error)
-        except ProtocolError as error:
-            call.connection.close(str(error))
-            return []
+            handler = route.handler if not self.faults else self._suffer
+            response = handler(self._broker, call, request)
         except Exception as error:
-            logger.exception("%s v%d failed", route.exchange.api.name, call.version)
-            detail = f"{type(error).__name__} in the broker; its log says more"
-            response = self._refused(route, request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail))
+            response = self._failed(route, call, request, error)
+        if type(response) is CoroutineType:
+            return begin(self._answer_later(route, call, request, response, len(frame), started))
+        return self._finish(route, call, response, len(frame), started)
+
+    async def _answer_later(
+        self,
+        route: Route,
+        call: Call,
+        request: Any,
+        waiting: Coroutine[Any, Any, Any],
+        size: int,
+        started: float,
+    ) -> Parts:
+        try:
+            response = await waiting
+        except Exception as error:
+            response = self._failed(route, call, request, error)
+        return self._finish(route, call, response, size, started)
+
+    def _finish(self, route: Route, call: Call, response: Any, size: int, started: float) -> Parts:
+        """Count the request, slow the client down if it asks too much, and write the reply."""
         meter = route.meter
         meter.requests.value += 1
         meter.request_ms.observe((time.perf_counter() - started) * 1000)
@@ -101,19 +108,32 @@ class Dispatch:
             call.connection.mute(delay_ms / 1000)
         return route.exchange.write(call.correlation_id, response)
 
-    def _refused(self, route: Route, request: Any, error: KafkaError) -> Any:
-        self._broker.metrics.request_errors.labels(route.exchange.api.name, error.code.name).add()
-        if route.exchange.api.key == 0 and request.acks == 0:
+    def _failed(self, route: Route, call: Call, request: Any, error: Exception) -> Any:
+        """The response that tells of an error; None if there is nobody to tell."""
+        api = route.exchange.api
+        if isinstance(error, ProtocolError):
+            call.connection.close(str(error))
             return None
-        return refuse(request, error, route.exchange.version)
+        if not isinstance(error, KafkaError):
+            logger.error("%s v%d failed", api.name, call.version, exc_info=error)
+            detail = f"{type(error).__name__} in the broker; its log says more"
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+        self._broker.metrics.request_errors.labels(api.name, error.code.name).add()
+        if api.key == PRODUCE and request.acks == 0:
+            call.connection.close(f"a produce with acks=0 failed: {error}")
+            return None
+        return refuse(request, error)
 
-    async def _suffer(self, call: Call, request: Any) -> None:
+    async def _suffer(self, broker: "Broker", call: Call, request: Any) -> Any:
+        """What tests have planted comes first."""
         for fault in tuple(self.faults):
             outcome = fault(call, request)
             if isinstance(outcome, KafkaError):
                 raise outcome
             if outcome is not None:
                 await asyncio.sleep(outcome)
+        response = handler_of(call.api_key)(broker, call, request)
+        return await response if type(response) is CoroutineType else response
 
     def _new_route(self, frame: Buffer) -> Route | None:
         """The route of a request that is the first of its kind; None for ApiVersions in a version yet to come."""

@@ -232,9 +232,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         """Are there too many requests under way, replies that are not read, or a throttle?"""
-        if not self._is_writable or self._mutes or len(self._replies) >= self._hub.limits.in_flight_max:
-            return True
-        return False
+        is_full = len(self._replies) >= self._hub.limits.in_flight_max
+        return is_full or not self._is_writable or self._mutes > 0
 
     def _pause(self) -> None:
         if self._is_reading and self.is_open:

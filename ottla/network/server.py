@@ -47,15 +47,19 @@ class Server:
     def connections(self) -> set[Connection]:
         return self.hub.connections
 
-    async def listen(self, listener: str, host: str, port: int) -> int:
-        """Open a listener; the port it got."""
+    async def bind(self, listener: str, host: str, port: int) -> int:
+        """Take an address; the port it got. Nobody is listened to before `serve`."""
         server = await asyncio.get_running_loop().create_server(
-            lambda: _Admitted(self, listener), host or None, port, backlog=_BACKLOG
+            lambda: _Admitted(self, listener), host, port, backlog=_BACKLOG, start_serving=False
         )
         self._listening.append(server)
-        if self._sweeper is None:
-            self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="deadlines")
         return int(server.sockets[0].getsockname()[1])
+
+    async def serve(self) -> None:
+        """Let clients in, on every address."""
+        for server in self._listening:
+            await server.start_serving()
+        self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="deadlines")
 
     async def close(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Accept nobody any more, let requests under way be answered, then close every connection."""

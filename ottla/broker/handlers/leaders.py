@@ -1,4 +1,4 @@
-"""Telling a client who asked the wrong broker where the right one is (KIP-951), so that it need not ask for metadata."""
+"""Telling a client that asked the wrong broker where the right one is (KIP-951): it need not ask for metadata."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar

@@ -5,7 +5,9 @@ What has to be opened first (another codec, an old format) may take a thread; th
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.call import Call
@@ -49,37 +51,26 @@ class _Append:
             ]
 
 
-async def produce(broker: "Broker", call: Call, request: ProduceRequest) -> ProduceResponse | None:
+def produce(
+    broker: "Broker", call: Call, request: ProduceRequest
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     if request.acks not in (0, 1, ALL_REPLICAS):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {request.acks}")
     topics, appends, is_slow = [], [], call.connection.appending is not None
     for asked in request.topic_data:
-        answers = []
         name = _name_of(broker, call, asked)
-        for part in asked.partition_data:
-            append = _prepare(broker, call, name, part)
-            is_slow = is_slow or type(append.records) is Slow
-            appends.append(append)
-            answers.append(append.answer)
+        parts = [_prepare(broker, call, name, part) for part in asked.partition_data]
+        appends += parts
+        answers = [append.answer for append in parts]
         topics.append(
             ProduceResponse.Topic(name=asked.name, topic_id=asked.topic_id, partition_responses=answers)
         )
-    if is_slow:
-        await _in_turn(broker, call, appends, request.acks)
-    else:
-        for append in appends:
-            if append.partition is not None:
-                _append(broker, append, append.partition, append.records, request.acks)  # type: ignore[arg-type]  # not Slow
-    if request.acks == 0:
-        _close_if_refused(call, appends)
-        return None
-    for append in appends:
-        if append.partition is not None:
-            await _settle(broker, append, append.partition, request)
+        is_slow = is_slow or any(type(append.records) is Slow for append in parts)
     response = ProduceResponse(responses=topics)
-    if call.version >= LEADER_HINTS_SINCE:
-        _hint(broker, call, response, appends)
-    return response
+    if is_slow:
+        return _in_turn(broker, call, request, appends, response)
+    _append_all(broker, appends, request.acks)
+    return _settle(broker, call, request, appends, response)
 
 
 def _name_of(broker: "Broker", call: Call, asked: ProduceRequest.Topic) -> str | None:
@@ -109,7 +100,9 @@ def _prepare(
     return append
 
 
-async def _in_turn(broker: "Broker", call: Call, appends: list[_Append], acks: int) -> None:
+async def _in_turn(
+    broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
+) -> ProduceResponse | None:
     """Open what must be opened, then append when everything that came before has been appended."""
     before, connection = call.connection.appending, call.connection
     mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -120,14 +113,14 @@ async def _in_turn(broker: "Broker", call: Call, appends: list[_Append], acks: i
                 await _open(append, append.records)
         if before is not None:
             await before
-        for append in appends:
-            if append.partition is not None:
-                _append(broker, append, append.partition, append.records, acks)  # type: ignore[arg-type]  # opened
+        _append_all(broker, appends, request.acks)
     finally:
         if not mine.done():
             mine.set_result(None)
         if connection.appending is mine:
             connection.appending = None
+    settled = _settle(broker, call, request, appends, response)
+    return await settled if type(settled) is CoroutineType else settled  # type: ignore[return-value]  # one or the other
 
 
 async def _open(append: _Append, records: Slow) -> None:
@@ -137,34 +130,71 @@ async def _open(append: _Append, records: Slow) -> None:
         append.refuse(error)
 
 
-def _append(broker: "Broker", append: _Append, partition: Partition, records: Buffer, acks: int) -> None:
-    answer = append.answer
+def _append_all(broker: "Broker", appends: list[_Append], acks: int) -> None:
+    now_ms = broker.clock.now_ms()
+    for append in appends:
+        if append.partition is not None:
+            _append(broker, append, append.partition, append.records, acks, now_ms)  # type: ignore[arg-type]  # opened
+
+
+def _append(
+    broker: "Broker", append: _Append, partition: Partition, records: Buffer, acks: int, now_ms: int
+) -> None:
     try:
-        appended = partition.append(records, acks, broker.clock.now_ms())
+        appended = partition.append(records, acks, now_ms)
     except KafkaError as error:
         append.refuse(error)
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             broker.replicas.note_failure(partition)
         return
+    answer = append.answer
     answer.base_offset = appended.first_offset
     answer.log_append_time_ms = appended.log_append_time_ms
     answer.log_start_offset = partition.log.log_start_offset
-    append.end_offset = appended.last_offset + 1
+    end_offset = append.end_offset = appended.last_offset + 1
+    if not partition.log.is_flush_due(now_ms) and (
+        acks != ALL_REPLICAS or partition.high_watermark.value >= end_offset
+    ):
+        append.partition = None  # nothing to wait for
     if appended.is_duplicate:
         return
     meter = broker.topic_meters[append.topic]
     meter.bytes_in.value += len(records)
-    meter.records_in.value += append.end_offset - appended.first_offset
+    meter.records_in.value += end_offset - appended.first_offset
     for observer in broker.observers:
         observer.appended(partition.topic_partition, appended, len(records))
 
 
-async def _settle(broker: "Broker", append: _Append, partition: Partition, request: ProduceRequest) -> None:
+def _settle(
+    broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    """The response, as soon as disk and replicas have what they must have."""
+    if request.acks == 0:
+        _close_if_refused(call, appends)
+        return None
+    for append in appends:
+        if append.partition is not None:
+            return _wait(broker, call, request, appends, response)
+    if call.version >= LEADER_HINTS_SINCE:
+        _hint(broker, call, response, appends)
+    return response
+
+
+async def _wait(
+    broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
+) -> ProduceResponse | None:
+    for append in appends:
+        if append.partition is not None:
+            await _wait_for(broker, append, append.partition, request)
+    if call.version >= LEADER_HINTS_SINCE:
+        _hint(broker, call, response, appends)
+    return response
+
+
+async def _wait_for(broker: "Broker", append: _Append, partition: Partition, request: ProduceRequest) -> None:
     """Wait for the disk, if the topic's flush policy says so, and for the replicas, if the producer does."""
     try:
-        now_ms = broker.clock.now_ms()
-        if partition.log.is_flush_due(now_ms):
-            await broker.replicas.commit_of(partition).settle(append.end_offset, now_ms)
+        await broker.replicas.commit_of(partition).settle(append.end_offset, broker.clock.now_ms())
         if request.acks == ALL_REPLICAS and not await reach(
             partition.high_watermark, append.end_offset, request.timeout_ms
         ):

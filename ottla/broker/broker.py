@@ -1,0 +1,202 @@
+"""A broker: the list of its parts, and the order in which they start and stop.
+
+The order carries promises. Nothing is touched before the data directories are locked; the settings of topics are known
+before their logs are opened; nobody is served before the controller has said who leads what. At the end nobody is
+served any more before the logs are closed, and what a clean shutdown means is written last.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from ottla.broker.authorizer import AllowAll, Authorizer
+from ottla.broker.config import BrokerConfig
+from ottla.broker.configs import Configs
+from ottla.broker.directories import Directories
+from ottla.broker.dispatch import Dispatch
+from ottla.broker.election import ControllerHost
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.http import HttpServer
+from ottla.broker.listeners import Listener, listeners_of, parse_address
+from ottla.broker.metadata import Metadata
+from ottla.broker.metrics import BrokerMetrics, TopicMeters
+from ottla.broker.observers import Observer
+from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.replicas import Progress, Replicas
+from ottla.broker.throttle import NoThrottle, Throttle
+from ottla.broker.upkeep import Upkeep
+from ottla.controller.topics import Defaults
+from ottla.core.clock import Clock, SystemClock
+from ottla.core.ids import TopicPartition
+from ottla.core.metrics import Registry
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.network.connection import Limits
+from ottla.network.server import Admission, Server
+from ottla.storage.files import Files, OsFiles
+
+logger = logging.getLogger(__name__)
+
+
+class Broker:
+    """One node. `start` it, `stop` it; it cannot be started again."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        on_progress: Progress = lambda done, total: None,
+    ) -> None:
+        self.config = config
+        self.files = files or OsFiles()
+        self.clock = clock or SystemClock()
+        self.node_id: int = config.node_id
+        self.why_not_ready: str | None = "it has not been started"
+        self.configs = Configs(config)
+        self.metadata = Metadata()
+        self.replicas = Replicas(self.node_id, self.files, self.configs.topic, self._is_known)
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
+        self.authorizer: Authorizer = AllowAll()
+        self.throttle: Throttle = NoThrottle()
+        self.observers: list[Observer] = []
+        self.metrics = BrokerMetrics()
+        self.topic_meters = TopicMeters(self.metrics)
+        self.registry = Registry(self.metrics)
+        self.dispatch = Dispatch(self)
+        self.server = Server(
+            self.dispatch.serve,
+            Limits(
+                config.socket_request_max_bytes,
+                config.request_in_flight_max,
+                config.frame_timeout_ms,
+                config.frame_timeout_ms,
+                config.connections_max_idle_ms,
+            ),
+            Admission(config.max_connections, config.max_connections_per_ip),
+            self.clock.monotonic_ms,
+        )
+        self.http = HttpServer(self.registry, lambda: self.why_not_ready)
+        self.upkeep = Upkeep(self.replicas, config, self.files, self.clock)
+        self.listeners: list[Listener] = []
+        self.http_port: int | None = None
+        self._on_progress = on_progress
+        self._directories = Directories(self.files, config)
+        self.controller: ControllerHost
+        self.store: EmbeddedStore
+        self.producer_ids: ProducerIds
+        self.on_fatal: Callable[[], object] = lambda: None
+        """Called when there is nothing left to serve: the last log directory has failed."""
+        self._follow_gauges()
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Return when clients are served. What goes wrong is undone: nothing stays open or locked."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.kill()
+            raise
+
+    async def _start(self) -> None:
+        self.why_not_ready = "it is starting"
+        await self._start_http()
+        self.listeners = [
+            listener.bound(await self.server.bind(listener.name, listener.host, listener.port))
+            for listener in listeners_of(self.config)
+        ]
+        paths = self._directories.lock()
+        self.store = await EmbeddedStore.open(self._directories.metadata_path)
+        self.controller = ControllerHost(
+            self.store,
+            node_id=self.node_id,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            configs=self.configs,
+            clock=self.clock,
+            defaults=lambda: Defaults(self.config.num_partitions, self.config.default_replication_factor),
+        )
+        stored = await self.controller.open()
+        self._directories.sign(stored.cluster_id)
+        self.why_not_ready = "it opens its logs"
+        await asyncio.to_thread(self.replicas.open, paths, self._on_progress)
+        self.replicas.offline |= self._directories.unusable
+        self.replicas.forget_strays(stored.topics)
+        self.replicas.on_all_failed = self._all_failed
+        self.why_not_ready = "it waits for the controller"
+        await self.controller.elect(
+            [listener.endpoint for listener in self.listeners], self.config.broker_rack
+        )
+        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        self.upkeep.start()
+        await self.server.serve()
+        self.why_not_ready = None
+        logger.info("broker %d of cluster %s serves %s", self.node_id, self.cluster_id, self.bootstrap_server)
+
+    async def _start_http(self) -> None:
+        if self.config.http_listen:
+            address = parse_address(self.config.http_listen, "http.listen")
+            self.http_port = await self.http.start(address.host, address.port)
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close everything so that the next start finds it in order."""
+        self.why_not_ready = "it is stopping"
+        await self.server.close()
+        await self.upkeep.stop()
+        await self.controller.resign()
+        await asyncio.to_thread(self.replicas.close, self.controller.broker_epoch)
+        await self._release()
+
+    async def kill(self) -> None:
+        """Drop everything as the end of the process would: nothing is flushed, nothing said."""
+        self.why_not_ready = "it was killed"
+        await self.server.abort()
+        self.upkeep.kill()
+        self.replicas.abandon()
+        await self._release()
+
+    async def _release(self) -> None:
+        await self.http.close()
+        with contextlib.suppress(AttributeError):  # it may not have come so far
+            await self.store.close()
+        self._directories.release()
+
+    def _all_failed(self) -> None:
+        self.why_not_ready = "every log directory has failed"
+        self.on_fatal()
+
+    # --- facts --------------------------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        return self.metadata.cluster_id
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener."""
+        return self.listeners[0].port
+
+    @property
+    def bootstrap_server(self) -> str:
+        """What clients are given to find this broker."""
+        return str(self.listeners[0].advertised)
+
+    def _is_known(self, topic_partition: TopicPartition) -> bool:
+        image = self.metadata.topics.get(topic_partition.topic)
+        return image is not None and 0 <= topic_partition.partition < len(image.partitions)
+
+    def _follow_gauges(self) -> None:
+        metrics, replicas, server = self.metrics, self.replicas, self.server
+        metrics.partitions.labels().follow(lambda: len(replicas.partitions))
+        metrics.partitions_led.labels().follow(
+            lambda: sum(partition.is_leader for partition in replicas.partitions.values())
+        )
+        metrics.offline_directories.labels().follow(lambda: len(replicas.offline))
+        metrics.connections.labels().follow(lambda: len(server.connections))
+        metrics.connections_accepted.labels().follow(lambda: server.accepted)
+        metrics.connections_refused.labels().follow(lambda: server.refused)
+        metrics.bytes_in.labels().follow(lambda: server.hub.bytes_in)
+        metrics.bytes_out.labels().follow(lambda: server.hub.bytes_out)
+        metrics.fetch_sessions.labels().follow(lambda: len(self.fetch_sessions))

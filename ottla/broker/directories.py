@@ -1,0 +1,80 @@
+"""The data directories before any log in them is opened: made, locked, and found to be this broker's.
+
+`meta.properties` says whose a directory is. One of another broker or cluster is refused: two clusters mixed in one
+directory cannot be told apart again.
+"""
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from ottla.core.errors import ConfigError
+from ottla.metadata.embedded import MEMORY
+from ottla.storage.files import Files, OsFiles
+from ottla.storage.lock import DirectoryLock
+from ottla.storage.meta import Meta, read_meta, write_meta
+
+if TYPE_CHECKING:
+    from ottla.broker.config import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+METADATA_NAME = "ottla-metadata.db"
+
+
+class Directories:
+    """The paths of `log.dirs`."""
+
+    def __init__(self, files: Files, config: "BrokerConfig") -> None:
+        self._files = files
+        self._node_id = config.node_id
+        self.paths: list[str] = list(config.log_dirs)
+        self.unusable: dict[str, str] = {}
+        """Directories that cannot be used, and why. The broker starts without them as long as one is left."""
+        self._locks: list[DirectoryLock] = []
+
+    @property
+    def metadata_path(self) -> str:
+        """Where the embedded store lies: beside the logs of the first directory; nowhere if the disk is simulated."""
+        return f"{self.paths[0]}/{METADATA_NAME}" if isinstance(self._files, OsFiles) else MEMORY
+
+    def lock(self) -> list[str]:
+        """Make every directory ours; those that can be used. Raises DirectoryInUseError if another broker has one."""
+        usable = []
+        for path in self.paths:
+            try:
+                self._files.make_directory(path)
+                self._locks.append(DirectoryLock(self._files, path))
+            except OSError as error:
+                logger.error("the log directory %s cannot be used: %s", path, error)
+                self.unusable[path] = str(error)
+            else:
+                usable.append(path)
+        if not usable:
+            reasons = "; ".join(f"{path}: {reason}" for path, reason in self.unusable.items())
+            raise ConfigError(f"no log directory can be used: {reasons}")
+        if self.paths[0] in self.unusable:
+            reason = self.unusable[self.paths[0]]
+            raise ConfigError(f"the first log directory holds what the cluster knows of its topics: {reason}")
+        return usable
+
+    def sign(self, cluster_id: str) -> None:
+        """Write whose directories these are; raise ConfigError if one is somebody else's."""
+        for path in self.paths:
+            if path not in self.unusable:
+                self._sign(path, cluster_id)
+
+    def _sign(self, path: str, cluster_id: str) -> None:
+        meta = read_meta(self._files, path)
+        if meta is None:
+            write_meta(self._files, path, Meta(self._node_id, cluster_id, uuid.uuid4()))
+            return
+        if meta.node_id not in (None, self._node_id):
+            raise ConfigError(f"{path} belongs to broker {meta.node_id}, this one is {self._node_id}")
+        if meta.cluster_id not in (None, cluster_id):
+            raise ConfigError(f"{path} belongs to cluster {meta.cluster_id}, this broker is in {cluster_id}")
+
+    def release(self) -> None:
+        for lock in self._locks:
+            lock.close()
+        self._locks.clear()
