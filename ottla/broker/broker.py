@@ -8,7 +8,7 @@ served any more before the logs are closed, and what a clean shutdown means is w
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ottla.broker.authorizer import AllowAll, Authorizer
 from ottla.broker.config import BrokerConfig
@@ -47,6 +47,7 @@ class Broker:
         *,
         files: Files | None = None,
         clock: Clock | None = None,
+        open_store: Callable[[str], Awaitable[EmbeddedStore]] = EmbeddedStore.open,
         on_progress: Progress = lambda done, total: None,
     ) -> None:
         self.config = config
@@ -82,6 +83,7 @@ class Broker:
         self.listeners: list[Listener] = []
         self.http_port: int | None = None
         self._on_progress = on_progress
+        self._open_store = open_store
         self._directories = Directories(self.files, config)
         self.controller: ControllerHost
         self.store: EmbeddedStore
@@ -108,7 +110,7 @@ class Broker:
             for listener in listeners_of(self.config)
         ]
         paths = self._directories.lock()
-        self.store = await EmbeddedStore.open(self._directories.metadata_path)
+        self.store = await self._open_store(self._directories.metadata_path)
         self.controller = ControllerHost(
             self.store,
             node_id=self.node_id,

@@ -9,7 +9,7 @@ closes the connection; everything else is answered, whatever happens in a handle
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PRODUCE, API_VERSIONS = 0, 18
-Fault = Callable[[Call, Any], KafkaError | float | None]
-"""A hook of tests: an error to answer with, seconds to wait first, or None to let the request pass."""
+Fault = Callable[[Call, Any], KafkaError | float | Awaitable[None] | None]
+"""A hook of tests: an error to answer with, seconds or something else to wait for first, or None to let it pass."""
 
 
 class Route:
@@ -122,7 +122,7 @@ class Dispatch:
         if api.key == PRODUCE and request.acks == 0:
             call.connection.close(f"a produce with acks=0 failed: {error}")
             return None
-        return refuse(request, error)
+        return refuse(request, error, call.version)
 
     async def _suffer(self, broker: "Broker", call: Call, request: Any) -> Any:
         """What tests have planted comes first."""
@@ -131,7 +131,7 @@ class Dispatch:
             if isinstance(outcome, KafkaError):
                 raise outcome
             if outcome is not None:
-                await asyncio.sleep(outcome)
+                await (asyncio.sleep(outcome) if isinstance(outcome, int | float) else outcome)
         response = handler_of(call.api_key)(broker, call, request)
         return await response if type(response) is CoroutineType else response
 
