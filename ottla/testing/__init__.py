@@ -1,1 +1,23 @@
-"""Layer 5: what tests need, shipped to users: simulated disk and friends."""
+"""Layer 5: what tests need, shipped to users.
+
+broker, faults    a broker inside the program: `Broker`, its async twin `AsyncBroker`, errors and delays on demand
+plugin            the same as pytest fixtures
+disk              a simulated disk that forgets, tears and fails
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.testing.broker import AsyncBroker as AsyncBroker
+    from ottla.testing.broker import Broker as Broker
+
+__all__ = ["AsyncBroker", "Broker"]
+
+
+def __getattr__(name: str) -> Any:
+    """`ottla.testing.Broker` is found when it is asked for: pytest imports this package in every run."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ottla.testing import broker
+
+    return getattr(broker, name)
