@@ -46,11 +46,10 @@ class Exchange:
         return cls(api_of(key), version, correlation_id)
 
     def read(self, frame: Buffer, objects_max: int = OBJECTS_MAX) -> tuple[str | None, Any]:
-        """Client id and request. The frame ends where the request does."""
+        """Client id and request. What follows the request is ignored, as Kafka does: librdkafka leaves three bytes behind
+        the null of a flexible Metadata request, whenever somebody lists all topics."""
         client_id, position = self._read_header(frame)
-        request, end = decode(self._request, frame, self.version, position, objects_max=objects_max)
-        if end != len(frame):
-            raise ProtocolError(f"{self.api.name} v{self.version}: {len(frame) - end} bytes after its end")
+        request, _ = decode(self._request, frame, self.version, position, objects_max=objects_max)
         return client_id, request
 
     def _read_header(self, frame: Buffer) -> tuple[str | None, int]:

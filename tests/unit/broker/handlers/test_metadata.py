@@ -12,6 +12,7 @@ from ottla.controller.commands import NewTopic
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID
 from ottla.protocol.codec import decode_exactly, encode_bytes
+from ottla.protocol.exchange import Exchange
 from ottla.protocol.messages.metadata import (
     ApiVersionsResponse,
     Cursor,
@@ -115,6 +116,12 @@ def test_all_topics_are_asked_for_by_null_and_in_v0_by_an_empty_list(version):
     found = ask(broker, "Metadata", version, topics=None if version >= FIRST_NULL else [])
     assert codes(found) == {"a": 0, "b": 0}
     assert [len(each.partitions) for each in found.topics] == [1, 2]
+
+
+def test_all_topics_are_asked_for_by_librdkafka_with_three_bytes_too_many():
+    frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    client_id, request = Exchange.of(frame).read(frame)
+    assert (client_id, request.topics) == ("rdkafka", None)
 
 
 @pytest.mark.parametrize("version", VERSIONS[FIRST_NULL:])
