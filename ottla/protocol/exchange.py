@@ -46,8 +46,8 @@ class Exchange:
         return cls(api_of(key), version, correlation_id)
 
     def read(self, frame: Buffer, objects_max: int = OBJECTS_MAX) -> tuple[str | None, Any]:
-        """Client id and request. What follows the request is ignored, as Kafka does: librdkafka leaves three bytes behind
-        the null of a flexible Metadata request, whenever somebody lists all topics."""
+        """Client id and request. What follows the request is ignored, as Kafka does: librdkafka leaves three bytes
+        behind the null of a flexible Metadata request, whenever somebody lists all topics."""
         client_id, position = self._read_header(frame)
         request, _ = decode(self._request, frame, self.version, position, objects_max=objects_max)
         return client_id, request
