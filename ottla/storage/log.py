@@ -237,15 +237,20 @@ class Log:
                 self.segments, offset, bytes_max, end, self.end_offset, at_least_one=at_least_one
             )
 
-    def find_by_time(self, timestamp: int) -> BatchAt | None:
-        """The first batch that has a record of `timestamp` or later."""
+    def find_by_time(self, timestamp: int, offset_min: int = 0) -> BatchAt | None:
+        """The first batch that reaches `offset_min` and, by its header, has a record of `timestamp` or later."""
         with self._read_errors():
-            return reading.batch_by_time(self.segments, timestamp, self.log_start_offset)
+            return reading.batch_by_time(self.segments, timestamp, max(offset_min, self.log_start_offset))
 
     def offset_by_time(self, timestamp: int) -> TimedOffset | None:
         """The first record of `timestamp` or later."""
         with self._read_errors():
             return reading.record_by_time(self.segments, timestamp, self.log_start_offset)
+
+    def newest_timestamp(self) -> int:
+        """The largest timestamp of all records; -1 if there is none."""
+        with self._read_errors():
+            return reading.newest_timestamp(self.segments, self.log_start_offset)
 
     def offset_of_newest(self) -> TimedOffset | None:
         """The record with the largest timestamp."""

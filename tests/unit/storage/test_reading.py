@@ -57,3 +57,20 @@ def test_a_newest_record_from_before_the_start_of_the_log_does_not_count():
     found = log.offset_by_time(3)
     assert found is not None and (found.timestamp, found.offset) == (5, 1)
     assert log.offset_of_newest() == found
+
+
+def test_a_search_by_time_can_go_on_behind_what_it_found():
+    log = log_of([[5, 9], [3], [9, 9], [8]])
+    first = log.find_by_time(9)
+    assert first is not None and first.base_offset == 0
+    second = log.find_by_time(9, first.next_offset)
+    assert second is not None and second.base_offset == 3
+    assert log.find_by_time(9, second.next_offset) is None
+
+
+def test_the_newest_timestamp_is_that_of_the_newest_record():
+    log = log_of([[5, 9], [3], [8]])
+    assert log.newest_timestamp() == 9
+    log.advance_log_start(2)
+    assert log.newest_timestamp() == 8
+    assert open_log(SimDisk()).newest_timestamp() == -1
