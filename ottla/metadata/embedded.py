@@ -51,15 +51,18 @@ class EmbeddedStore:
         self._shared = shared
         self._id = shared.begin_session()
         self._state = SessionState.CONNECTED
+        self._is_closed = False
         self._listeners: list[Callable[[SessionState], None]] = []
         self._watches: list[Callable[[], None]] = []
 
     @classmethod
-    async def open(cls, path: str) -> "EmbeddedStore":
-        """Open or create the file. Raises ProtocolError if it is damaged, StoreUnavailable if it is in use."""
+    async def open(cls, path: str, *, syncs: bool = True) -> "EmbeddedStore":
+        """Open or create the file. Raises ProtocolError if it is damaged, StoreUnavailable if it is in use.
+
+        Without `syncs` it may be lost with the power: for what is only temporary."""
         if path == MEMORY:
             return cls(_Shared(Tree(), None))
-        return cls(await asyncio.to_thread(_load, path))
+        return cls(await asyncio.to_thread(_load, path, syncs))
 
     def another_session(self) -> "EmbeddedStore":
         return EmbeddedStore(self._shared)
@@ -110,12 +113,15 @@ class EmbeddedStore:
         return end
 
     async def close(self) -> None:
-        if self._state is not SessionState.LOST:
+        if not self._is_closed:
+            self._is_closed = True
             await self.expire()
             await self._shared.end_session()
 
     async def expire(self) -> None:
         """End the session as a store does that has not heard from it for too long. `close` does the rest."""
+        if self._state is SessionState.LOST:
+            return
         for end in self._watches:
             end()
         self._state = SessionState.LOST
@@ -126,6 +132,7 @@ class EmbeddedStore:
     def abandon(self) -> None:
         """Let go of the file at once, as if the process had died: nothing is ended, nobody is told."""
         self._state = SessionState.LOST
+        self._is_closed = True
         self._shared.release()
 
     def _check_session(self) -> None:
@@ -234,7 +241,7 @@ class _File:
         self._connection.close()
 
 
-def _load(path: str) -> _Shared:
+def _load(path: str, syncs: bool) -> _Shared:
     import sqlite3  # here, because a broker that keeps its data in memory or in ZooKeeper never needs it
 
     try:
@@ -242,7 +249,7 @@ def _load(path: str) -> _Shared:
     except sqlite3.Error as error:
         raise StoreUnavailable(f"the metadata store {path} cannot be opened: {error}") from error
     try:
-        return _Shared(_read(path, connection), _File(path, connection))
+        return _Shared(_read(path, connection, syncs), _File(path, connection))
     except BaseException as error:
         connection.close()
         if isinstance(error, sqlite3.OperationalError):
@@ -252,13 +259,13 @@ def _load(path: str) -> _Shared:
         raise
 
 
-def _read(path: str, connection: "sqlite3.Connection") -> Tree:
+def _read(path: str, connection: "sqlite3.Connection", syncs: bool) -> Tree:
     """The tree in the file; a new file gets its tables."""
     connection.execute(
         "PRAGMA locking_mode = EXCLUSIVE"
     )  # a second process is refused; no shared memory file
+    connection.execute(f"PRAGMA synchronous = {'FULL' if syncs else 'OFF'}")
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

@@ -91,10 +91,14 @@ class Files(Protocol):
 
 
 class OsFiles:
-    """Files of the operating system, with a bound on open handles."""
+    """Files of the operating system, with a bound on open handles.
 
-    def __init__(self, handles_max: int = HANDLES_MAX) -> None:
+    Without `syncs` nothing outlives a loss of power, and nobody waits for the disk: for data that is only temporary.
+    """
+
+    def __init__(self, handles_max: int = HANDLES_MAX, *, syncs: bool = True) -> None:
         self.handles_max = handles_max
+        self.syncs = syncs
         self._open: deque[OsFile] = deque()
         self._lock = threading.Lock()
 
@@ -136,6 +140,8 @@ class OsFiles:
         os.unlink(path)
 
     def sync_directory(self, path: str) -> None:
+        if not self.syncs:
+            return
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
@@ -247,6 +253,8 @@ class OsFile:
         After a failure the kernel counts the pages as clean, though the disk never got them. They are dropped, so
         that the next start reads what is on the disk and not what should be.
         """
+        if not self._files.syncs:
+            return
         with self._lock:
             fd = os.dup(self._descriptor())
         try:
@@ -297,7 +305,9 @@ class OsFileLock:
 
     def release(self) -> None:
         if self._fd >= 0:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)  # closing alone would leave it to a child that was forked since
+            fcntl.flock(
+                self._fd, fcntl.LOCK_UN
+            )  # closing alone would leave it to a child that was forked since
             os.close(self._fd)
             self._fd = -1
 

@@ -71,7 +71,8 @@ class AsyncBroker:
         self.pause, self.resume = self.faults.pause, self.faults.resume
         self.disk = SimDisk() if memory else None
         """The simulated disk of a broker in memory: it fails on demand too."""
-        self._files: Files = self.disk or OsFiles()
+        self._is_temporary = data_dir is None
+        self._files: Files = self.disk or OsFiles(syncs=not self._is_temporary)
         self._settings = dict(config or {})
         self._port = port
         self._data_dir = _IN_MEMORY if memory else None if data_dir is None else os.fspath(data_dir)
@@ -129,7 +130,7 @@ class AsyncBroker:
     async def _open_store(self, path: str) -> EmbeddedStore:
         """In memory, topics outlive the broker as the simulated disk does."""
         if self.disk is None:
-            return await EmbeddedStore.open(path)
+            return await EmbeddedStore.open(path, syncs=not self._is_temporary)
         if self._memory is None:
             self._memory = await EmbeddedStore.open(MEMORY)
         return self._memory.another_session()

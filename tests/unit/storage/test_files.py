@@ -180,3 +180,13 @@ def test_replacing_a_small_file_on_a_failing_disk_leaves_the_old_one_and_can_be_
     assert disk.read("d/f") == b"old"
     write_whole(disk, "d/f", b"new")
     assert (disk.read("d/f"), disk.names("d")) == (b"new", ["f"])
+
+
+def test_temporary_files_are_written_but_never_synced(tmp_path):
+    files = OsFiles(syncs=False)
+    file = files.open(str(tmp_path / "f"), create=True)
+    file.write_at(0, b"abc")
+    file.sync()
+    files.sync_directory(str(tmp_path / "no such directory"))
+    file.close()
+    assert files.read(str(tmp_path / "f")) == b"abc"
