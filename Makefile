@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 COMPILED := build/compiled/lib
-ARGS   ?= --help
+ARGS   ?= start
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
@@ -13,7 +13,7 @@ CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-run: $(VENV)/.core  ## Run ottla with the core install; ARGS="log dump --help" hands it arguments
+run: $(VENV)/.core  ## Start a broker with the core install; ARGS="log dump --help" runs another command
 	@$(BIN)/ottla $(ARGS)
 
 test: check test-pure test-compiled  ## Everything that must hold before a change lands

@@ -8,7 +8,7 @@ import re
 
 from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
-from ottla.broker.listeners import listeners_of
+from ottla.broker.listeners import listeners_of, parse_address
 from ottla.core.config import (
     Bytes,
     Check,
@@ -325,3 +325,5 @@ class BrokerConfig(IgnoredConfig, CoordinatorConfig, topics=TopicConfig):
             if len(self[name]) > 1:
                 raise ConfigError(f"{name} names several nodes, but a broker is a cluster of its own here")
         listeners_of(self)
+        if self.http_listen:
+            parse_address(self.http_listen, "http.listen")

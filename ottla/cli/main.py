@@ -15,6 +15,7 @@ from ottla.cli.lazy import Lazy, LazyGroup
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
+    "start": Lazy("ottla.cli.start:start", "Run a broker in the foreground."),
     "log": Lazy("ottla.cli.log:log", "Look into the files of a log, offline."),
     "protocol": Lazy("ottla.cli.protocol:protocol", "Look at the wire protocol as this build speaks it."),
 }

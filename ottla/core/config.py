@@ -132,7 +132,7 @@ class Config:
 
     def __getitem__(self, name: str) -> Any:
         """The value of a key by its name, for code that handles keys as data. Others read the attribute."""
-        return self._values[self._key(name).name]
+        return self._values[self.key_named(name).name]
 
     def __setattr__(self, attribute: str, value: object) -> None:
         raise AttributeError(f"settings change by update(), not by assigning {attribute}")
@@ -173,13 +173,13 @@ class Config:
 
     def on_change(self, key: Key[T], fn: Callable[[T], object]) -> Callable[[], None]:
         """Call `fn` with the new value whenever the key's changes, whoever did it. Returns how to stop."""
-        watchers = self._watchers.setdefault(self._key(key.name).name, [])
+        watchers = self._watchers.setdefault(self.key_named(key.name).name, [])
         watchers.append(fn)
         return lambda: watchers.remove(fn)
 
     def describe(self, name: str) -> Entry:
         """All there is to know about a key."""
-        key = self._key(name)
+        key = self.key_named(name)
         chain = list(self._chain(key, self._layers, self._broker._layers if self._broker else {}))
         synonyms = tuple(
             Setting(name, None if key.sensitive else key.write(value), source)
@@ -197,7 +197,13 @@ class Config:
         )
 
     @classmethod
-    def _key(cls, name: str) -> Key[Any]:
+    def spellings(cls) -> list[str]:
+        """Every name under which a key can be written."""
+        return list(cls._spellings)
+
+    @classmethod
+    def key_named(cls, name: str) -> Key[Any]:
+        """The key of that name or alias. Raises ConfigError, with a guess at what was meant."""
         key = cls._spellings.get(name)
         if key is None:
             import difflib  # here, because only a typing error needs it
@@ -212,7 +218,7 @@ class Config:
         """Every key with its typed value; None stays None."""
         written: dict[str, str] = {}
         for name, value in values.items():
-            key = cls._key(name)
+            key = cls.key_named(name)
             if key.name in written:
                 raise ConfigError(
                     f"{written[key.name]} and {name} are the same setting: write only one of them"
