@@ -252,11 +252,6 @@ class Log:
         with self._read_errors():
             return reading.newest_timestamp(self.segments, self.log_start_offset)
 
-    def offset_of_newest(self) -> TimedOffset | None:
-        """The record with the largest timestamp."""
-        with self._read_errors():
-            return reading.newest_record(self.segments, self.log_start_offset)
-
     def aborted_txns(self, start: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that wrote anything in [start, end)."""
         found: list[AbortedTxn] = []

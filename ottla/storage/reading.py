@@ -87,14 +87,8 @@ def record_by_time(segments: Segments, timestamp: int, log_start_offset: int) ->
     return None
 
 
-def newest_record(segments: Segments, log_start_offset: int) -> TimedOffset | None:
-    """The record with the largest timestamp; the first of them, if there are several (KIP-734)."""
-    newest = newest_timestamp(segments, log_start_offset)
-    return record_by_time(segments, newest, log_start_offset) if newest >= 0 else None
-
-
 def newest_timestamp(segments: Segments, log_start_offset: int) -> int:
-    """The largest timestamp of all records; -1 if there is none."""
+    """The largest timestamp of all records, -1 if there is none. The first that has it is the newest (KIP-734)."""
     return max(_newest_ms(s, log_start_offset) for s in segments.from_offset(log_start_offset))
 
 
