@@ -8,7 +8,7 @@ ARGS   ?= start
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
-.PHONY: help run test test-pure test-compiled run-compiled explore check format docs compiled bench clean
+.PHONY: help run test test-pure test-compiled run-compiled explore chaos check format docs compiled bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,9 @@ run-compiled: compiled
 
 explore: $(VENV)/.test  ## Draw new examples for the property tests, EXAMPLES=5000 of them for the log
 	OTTLA_EXPLORE=$(or $(EXAMPLES),2000) $(BIN)/pytest -q -n 2 --dist loadfile --timeout 3600 tests/property
+
+chaos: $(VENV)/.test  ## Kill a broker under load, ROUNDS=20 times, and write tests/chaos/RESULTS.md
+	OTTLA_CHAOS_ROUNDS=$(or $(ROUNDS),20) $(BIN)/pytest -q --timeout 3600 tests/chaos
 
 check: $(VENV)/.test  ## Lint, format, types, layers, house rules, generated documentation
 	$(BIN)/ruff check -q .

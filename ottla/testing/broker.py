@@ -319,7 +319,7 @@ def _read_all(partition: int, log: Log) -> Iterator[StoredRecord]:
     offset = log.log_start_offset
     while offset < log.high_watermark:
         data = log.read(offset, _READ_BYTES, log.high_watermark).read()
-        for position, header in iter_batches(data):
+        for position, header in iter_batches(data, partial=True):
             if not header.is_control:
                 for record in records_of(data, position):
                     if record.offset >= offset:

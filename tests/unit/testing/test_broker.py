@@ -70,6 +70,14 @@ def test_what_a_client_writes_is_found_in_the_log(broker):
     assert [record.value for record in broker.records("orders", 1)] == [b"coffee"]
 
 
+def test_logs_of_any_size_are_read_whole(broker):
+    broker.create_topic("orders", segment_bytes=1_500_000)
+    values = [b"%d" % number * 300_000 for number in range(10)]
+    for value in values:
+        assert produce(broker, value) == ErrorCode.NONE
+    assert [record.value for record in broker.records("orders")] == values
+
+
 def test_a_test_can_wait_for_records_that_are_still_to_come(broker):
     writer = threading.Timer(0.01, lambda: (broker.create_topic("orders"), produce(broker, b"tea")))
     writer.start()
