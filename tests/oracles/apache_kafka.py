@@ -76,7 +76,7 @@ def class_path() -> str:
     return f"{fetch(_POM, f'kafka-broker-{VERSION}')}/*"
 
 
-def fetch(pom: Path, name: str) -> Path:
+def fetch(pom: Path, name: str, *options: str) -> Path:
     """The jars that a pom names, in build/jars/name; fetched once, by one process at a time."""
     directory = _JARS / name
     _JARS.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def fetch(pom: Path, name: str) -> Path:
             if shutil.which("mvn") is None:
                 raise Unavailable(f"no Maven here: {name} cannot be fetched")
             partly = _JARS / f"{name}.new"
-            copy = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+            copy = ["mvn", "-q", "-B", "-f", str(pom), *options, "dependency:copy-dependencies"]
             try:
                 done = subprocess.run(
                     [*copy, f"-DoutputDirectory={partly}"], capture_output=True, text=True, timeout=240

@@ -1,0 +1,188 @@
+"""confluent-kafka: librdkafka, as most programs outside of Java use it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.interop.clients.client import WAIT_SECONDS_MAX, Record, Refused
+
+
+class ConfluentKafka:
+    version = f"{confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}"
+
+    def __init__(self, bootstrap_server: str) -> None:
+        self._common = {"bootstrap.servers": bootstrap_server, "log_level": 2}
+        self._admin = AdminClient(self._common)
+
+    def close(self) -> None:
+        self._admin.poll(0)
+
+    def produce(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        *,
+        codec: str = "none",
+        acks: str = "all",
+        idempotent: bool = False,
+        transactional_id: str | None = None,
+        commit: bool = True,
+    ) -> None:
+        settings = {"compression.type": codec, "acks": acks, "enable.idempotence": idempotent}
+        if transactional_id:
+            settings |= {"transactional.id": transactional_id, "enable.idempotence": True}
+        failures: list[int] = []
+        producer = Producer({**self._common, **settings})
+        if transactional_id:
+            producer.init_transactions(WAIT_SECONDS_MAX)
+            producer.begin_transaction()
+        for each in records:
+            self._send(producer, topic, each, failures)
+        left = producer.flush(WAIT_SECONDS_MAX)
+        if transactional_id:
+            finish = producer.commit_transaction if commit else producer.abort_transaction
+            finish(WAIT_SECONDS_MAX)
+        if failures:
+            raise Refused(failures[0])
+        assert left == 0, f"{left} records were not delivered"
+
+    def _send(self, producer: Any, topic: str, record: Record, failures: list[int]) -> None:
+        def delivered(error: Any, _message: Any) -> None:
+            if error is not None:
+                failures.append(error.code())
+
+        when = {} if record.timestamp is None else {"timestamp": record.timestamp}
+        while True:
+            try:
+                producer.produce(
+                    topic,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    on_delivery=delivered,
+                    headers=list(record.headers),
+                    **when,
+                )
+            except BufferError:
+                producer.poll(0.1)
+            except KafkaException as error:
+                raise Refused(error.args[0].code(), error.args[0].str()) from error
+            else:
+                producer.poll(0)
+                return
+
+    def consume(
+        self, topic: str, starts: Mapping[int, int], count: int, *, isolation: str = "read_uncommitted"
+    ) -> list[Record]:
+        with self._consumer(**{"isolation.level": isolation}) as consumer:
+            consumer.assign(
+                [TopicPartition(topic, partition, offset) for partition, offset in starts.items()]
+            )
+            return self._take(consumer, count)
+
+    def group_consume(self, topic: str, group: str, count: int) -> list[Record]:
+        with self._consumer(**{"group.id": group}) as consumer:
+            consumer.subscribe([topic])
+            found = self._take(consumer, count)
+            consumer.commit(asynchronous=False)
+            return found
+
+    @contextmanager
+    def _consumer(self, **settings: str) -> Iterator[Any]:
+        common = {"group.id": "none", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**self._common, **common, **settings})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _take(self, consumer: Any, count: int) -> list[Record]:
+        found: list[Record] = []
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while len(found) < count and time.monotonic() < deadline:
+            for message in consumer.consume(count - len(found), timeout=0.2):
+                if message.error() is not None:
+                    raise Refused(message.error().code())
+                found.append(
+                    Record(
+                        message.partition(),
+                        message.key(),
+                        message.value(),
+                        tuple(message.headers() or ()),
+                        message.timestamp()[1],
+                        message.offset(),
+                    )
+                )
+        return found
+
+    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        _result(self._admin.create_topics([NewTopic(topic, partitions, 1, config=dict(configs))])[topic])
+
+    def delete_topic(self, topic: str) -> None:
+        _result(self._admin.delete_topics([topic])[topic])
+
+    def list_topics(self) -> set[str]:
+        return set(self._admin.list_topics(timeout=WAIT_SECONDS_MAX).topics)
+
+    def partition_count(self, topic: str) -> int:
+        return len(self._admin.list_topics(topic, timeout=WAIT_SECONDS_MAX).topics[topic].partitions)
+
+    def topic_configs(self, topic: str) -> dict[str, str]:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        entries = _result(self._admin.describe_configs([resource])[resource])
+        return {name: entry.value for name, entry in entries.items()}
+
+    def alter_config(self, topic: str, key: str, value: str) -> None:
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        _result(self._admin.incremental_alter_configs([resource])[resource])
+
+    def create_partitions(self, topic: str, count: int) -> None:
+        _result(self._admin.create_partitions([NewPartitions(topic, count)])[topic])
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        where = TopicPartition(topic, partition, before)
+        _result(next(iter(self._admin.delete_records([where]).values())))
+
+    def describe_cluster(self) -> list[str]:
+        return [f"{node.host}:{node.port}" for node in _result(self._admin.describe_cluster()).nodes]
+
+    def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
+        with self._consumer() as consumer:
+            where = TopicPartition(topic, partition)
+            return _call(lambda: consumer.get_watermark_offsets(where, timeout=WAIT_SECONDS_MAX))
+
+    def offset_for_time(self, topic: str, partition: int, timestamp: int) -> int | None:
+        with self._consumer() as consumer:
+            asked = [TopicPartition(topic, partition, timestamp)]
+            (found,) = consumer.offsets_for_times(asked, timeout=WAIT_SECONDS_MAX)
+        return found.offset if found.offset >= 0 else None
+
+    def offset_of_newest(self, topic: str, partition: int) -> int:
+        asked = {TopicPartition(topic, partition): OffsetSpec.max_timestamp()}
+        return _result(next(iter(self._admin.list_offsets(asked).values()))).offset
+
+
+def _result(future: Any) -> Any:
+    return _call(lambda: future.result(WAIT_SECONDS_MAX))
+
+
+def _call(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except KafkaException as error:
+        raise Refused(error.args[0].code(), error.args[0].str()) from error

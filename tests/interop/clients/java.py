@@ -1,0 +1,50 @@
+"""Apache's own client, in Java: the current one, and the one of Kafka 3.9, which Spark uses."""
+
+import fcntl
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.interop.clients.client import Unavailable
+from tests.interop.clients.remote import RemoteClient
+from tests.oracles import apache_kafka
+
+_SOURCE = Path(__file__).with_name("JavaClient.java")
+_POM = Path(__file__).with_name("java_client.xml")
+_BUILD = Path(__file__).parents[3] / "build" / "interop"
+VERSIONS = {"4": "4.3.1", "3": "3.9.2"}
+
+
+def prepare(version: str) -> None:
+    """Fetch the jars and compile the program, both once."""
+    if shutil.which("java") is None or shutil.which("javac") is None:
+        raise Unavailable("no JDK here: Apache's client cannot run")
+    try:
+        jars = _jars(version)
+    except apache_kafka.Unavailable as error:
+        raise Unavailable(str(error)) from error
+    target = _classes(version)
+    target.mkdir(parents=True, exist_ok=True)
+    compiled = target / "JavaClient.class"
+    with (target / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may come here at once
+        if not compiled.exists() or compiled.stat().st_mtime < _SOURCE.stat().st_mtime:
+            command = ["javac", "-nowarn", "-d", str(target), "-cp", f"{jars}/*", str(_SOURCE)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stderr
+
+
+class JavaClient(RemoteClient):
+    def __init__(self, bootstrap_server: str, version: str) -> None:
+        class_path = f"{_jars(version)}/*:{_classes(version)}"
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto"]
+        super().__init__(["java", *options, "-cp", class_path, "JavaClient"], bootstrap_server)
+
+
+def _jars(version: str) -> Path:
+    number = VERSIONS[version]
+    return apache_kafka.fetch(_POM, f"kafka-clients-{number}", f"-Dkafka.version={number}")
+
+
+def _classes(version: str) -> Path:
+    return _BUILD / f"java-{VERSIONS[version]}"

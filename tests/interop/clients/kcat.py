@@ -1,0 +1,158 @@
+"""kcat: the command line tool, with the librdkafka that Debian ships. One process per verb."""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from tests.interop.clients.client import WAIT_SECONDS_MAX, Record, Refused, Unavailable
+
+_KEY_END, _RECORD_END = "<=key=>", "<=record=>"
+_FORMAT = r"%p %o %T %K %S %h\n%k%s\n"
+_CODES = {"Unknown topic or partition": 3, "Message size too large": 10}
+
+
+class Kcat:
+    def __init__(self, bootstrap_server: str) -> None:
+        self._command = ["kcat", "-b", bootstrap_server, "-m", "20"]
+        shown = _run(["kcat", "-V"], b"").decode()
+        tool, library = re.findall(r"Version ([\d.]+)", shown), re.findall(r"librdkafka ([\d.]+)", shown)
+        self.version = f"{tool[0]}, librdkafka {library[0]}"
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def produce(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        *,
+        codec: str = "none",
+        acks: str = "all",
+        idempotent: bool = False,
+        transactional_id: str | None = None,
+        commit: bool = True,
+    ) -> None:
+        """One process for each run of records that share partition, headers and tombstone.
+
+        Partitions come one after the other, which changes no order that a topic knows.
+        """
+        is_idempotent = idempotent or transactional_id is not None
+        settings = [f"acks={acks}", f"enable.idempotence={str(is_idempotent).lower()}"]
+        if transactional_id:
+            settings.append(f"transactional.id={transactional_id}")
+        options = [option for each in settings for option in ("-X", each)]
+        sorted_records = sorted(records, key=lambda each: each.partition)
+        runs = itertools.groupby(
+            sorted_records, lambda each: (each.partition, each.headers, each.value is None)
+        )
+        for (partition, headers, is_tombstone), run in runs:
+            command = [*self._command, "-P", "-t", topic, "-p", str(partition), "-z", codec, *options]
+            command += ["-D", _RECORD_END, "-K", _KEY_END]
+            for name, value in headers:
+                command += ["-H", f"{name}={(value or b'').decode()}"]
+            _run([*command, "-Z"] if is_tombstone else command, b"".join(_line(each) for each in run))
+
+    def consume(
+        self, topic: str, starts: Mapping[int, int], count: int, *, isolation: str = "read_uncommitted"
+    ) -> list[Record]:
+        """A process reads one partition to its end, or all of them from the beginning."""
+        common = [
+            *self._command,
+            "-C",
+            "-q",
+            "-t",
+            topic,
+            "-f",
+            _FORMAT,
+            "-X",
+            f"isolation.level={isolation}",
+        ]
+        if len(starts) > 1 and not any(starts.values()):
+            return _parse(_run([*common, "-o", "beginning", "-c", str(count)], b""))
+        found: list[Record] = []
+        for partition, offset in starts.items():
+            found += _parse(_run([*common, "-p", str(partition), "-o", str(offset), "-e"], b""))
+        return found[:count]
+
+    def group_consume(self, topic: str, group: str, count: int) -> list[Record]:
+        command = [*self._command, "-q", "-f", _FORMAT, "-X", "auto.offset.reset=earliest", "-c", str(count)]
+        return _parse(_run([*command, "-G", group, topic], b""))
+
+    def list_topics(self) -> set[str]:
+        return {each["topic"] for each in self._metadata()["topics"]}
+
+    def partition_count(self, topic: str) -> int:
+        return len(self._metadata("-t", topic)["topics"][0]["partitions"])
+
+    def describe_cluster(self) -> list[str]:
+        return [each["name"] for each in self._metadata()["brokers"]]
+
+    def offset_for_time(self, topic: str, partition: int, timestamp: int) -> int | None:
+        shown = _run([*self._command, "-Q", "-t", f"{topic}:{partition}:{timestamp}"], b"").decode()
+        offset = int(re.findall(r"offset (-?\d+)", shown)[0])
+        return offset if offset >= 0 else None
+
+    def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
+        questions = [f"{topic}:{partition}:{time}" for time in (-2, -1)]
+        shown = [_run([*self._command, "-Q", "-t", each], b"").decode() for each in questions]
+        start, end = (int(re.findall(r"offset (-?\d+)", each)[0]) for each in shown)
+        return start, end
+
+    def _metadata(self, *options: str) -> dict:
+        return json.loads(_run([*self._command, "-L", "-J", *options], b""))
+
+
+def prepare() -> None:
+    """Install kcat where that is allowed."""
+    if shutil.which("kcat"):
+        return
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise Unavailable("kcat is not installed, and only root can install it")
+    for command in (["apt-get", "install", "-y", "-q", "kcat"], ["apt-get", "update", "-q"]) * 2:
+        subprocess.run(command, capture_output=True, timeout=240)
+        if shutil.which("kcat"):
+            return
+    raise Unavailable("apt-get could not install kcat")
+
+
+def _line(record: Record) -> bytes:
+    key = b"" if record.key is None else record.key + _KEY_END.encode()
+    return key + (record.value or b"") + _RECORD_END.encode()
+
+
+def _parse(shown: bytes) -> list[Record]:
+    found, start = [], 0
+    while start < len(shown):
+        end = shown.index(b"\n", start)
+        partition, offset, timestamp, key_size, value_size, headers = shown[start:end].split(b" ", 5)
+        key_end = end + 1 + max(int(key_size), 0)
+        value_end = key_end + max(int(value_size), 0)
+        found.append(
+            Record(
+                int(partition),
+                None if int(key_size) < 0 else shown[end + 1 : key_end],
+                None if int(value_size) < 0 else shown[key_end:value_end],
+                tuple(_header(each) for each in headers.decode().split(",") if each),
+                int(timestamp),
+                int(offset),
+            )
+        )
+        start = value_end + 1
+    return found
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, _, value = text.partition("=")
+    return name, None if value == "NULL" else value.encode()
+
+
+def _run(command: list[str], data: bytes) -> bytes:
+    done = subprocess.run(command, input=data, capture_output=True, timeout=WAIT_SECONDS_MAX)
+    if done.returncode or b"ERROR" in done.stderr:
+        shown = done.stderr.decode()
+        raise Refused(next((code for text, code in _CODES.items() if text in shown), -1), shown.strip())
+    return done.stdout

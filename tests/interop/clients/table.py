@@ -1,0 +1,96 @@
+"""The clients that every Kafka broker meets, and what each of them cannot do with any broker."""
+
+import importlib
+import warnings
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tests.interop.clients.client import Client
+
+_NO_ADMIN = "the tool has no such command"
+_NO_CALL = "the client has no such call"
+
+
+class Entry(NamedTuple):
+    """How to get a client, and for each feature that it lacks, why."""
+
+    module: str
+    cls: str
+    arguments: tuple[str, ...]
+    lacks: Mapping[str, str]
+    about: str
+
+
+CLIENTS: dict[str, Entry] = {
+    "confluent-kafka": Entry(
+        "confluent",
+        "ConfluentKafka",
+        (),
+        {"Sizes of log directories": _NO_CALL, "Producers of a partition": _NO_CALL},
+        "PyPI; stands for all programs on librdkafka",
+    ),
+    "kafka-python": Entry(
+        "kafka_python", "KafkaPython", (), {"Null headers": "the client refuses them"}, "PyPI"
+    ),
+    "aiokafka": Entry(
+        "aio_kafka",
+        "AioKafka",
+        (),
+        {
+            "Offset of the newest record": _NO_CALL,
+            "Sizes of log directories": _NO_CALL,
+            "Producers of a partition": _NO_CALL,
+        },
+        "PyPI",
+    ),
+    "kcat": Entry(
+        "kcat",
+        "Kcat",
+        (),
+        {
+            "Timestamps": "the tool cannot set them",
+            "Null headers": "the tool cannot send them",
+            "Offset of the newest record": _NO_ADMIN,
+            **{
+                name: _NO_ADMIN
+                for name in (
+                    "Create topics with configs",
+                    "Errors by their number",
+                    "Read configs",
+                    "Alter configs",
+                    "Add partitions",
+                    "Delete records",
+                    "Delete topics",
+                    "Sizes of log directories",
+                    "Producers of a partition",
+                )
+            },
+        },
+        "Debian; an older librdkafka",
+    ),
+    "kafkajs": Entry(
+        "kafkajs",
+        "KafkaJs",
+        (),
+        {
+            "Null headers": "the client cannot send them",
+            "Offset of the newest record": _NO_CALL,
+            "Sizes of log directories": _NO_CALL,
+            "Producers of a partition": _NO_CALL,
+        },
+        "npm; consumes through the parts of its consumer, which has no mode without a group",
+    ),
+    "java": Entry("java", "JavaClient", ("4",), {}, "Maven; Apache's own"),
+    "java-3.9": Entry("java", "JavaClient", ("3",), {}, "Maven; the one that Spark uses"),
+}
+
+
+def connect(name: str, bootstrap_server: str) -> Client:
+    """A client that talks to this broker, installed if need be. Raises `Unavailable`."""
+    entry = CLIENTS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a client's code looks like is its own affair
+        module = importlib.import_module(f"tests.interop.clients.{entry.module}")
+    getattr(module, "prepare", lambda *_: None)(*entry.arguments)
+    client: Client = getattr(module, entry.cls)(bootstrap_server, *entry.arguments)
+    return client

@@ -1,0 +1,132 @@
+"""The broker under test, and one connection to it for every client.
+
+OTTLA_INTEROP_BOOTSTRAP=apache tests the tests, against Apache Kafka; host:port tries any other broker.
+OTTLA_COMPATIBILITY=directory keeps what came out, for COMPATIBILITY.md.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.interop.brokers import broker_under_test, served_apis
+from tests.interop.clients.client import Client, Unavailable
+from tests.interop.clients.table import CLIENTS, connect
+from tests.interop.features import FEATURES
+
+_NAMES = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "feature(name): the row of COMPATIBILITY.md that the test decides")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test runs for every client that has what it is about."""
+    if "client_name" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("feature")
+        lacking = mark.args[0] if mark else ""
+        names = [name for name, entry in CLIENTS.items() if lacking not in entry.lacks]
+        metafunc.parametrize("client_name", names)
+
+
+@pytest.fixture(scope="session")
+def bootstrap_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with broker_under_test(tmp_path_factory.mktemp("broker")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def apis(bootstrap_server: str) -> set[int]:
+    return served_apis(bootstrap_server)
+
+
+@pytest.fixture(scope="session")
+def connected(bootstrap_server: str) -> Iterator[Callable[[str], Client]]:
+    """The client of that name; a JVM starts once for all tests of this process."""
+    clients: dict[str, Client] = {}
+    reasons: dict[str, str] = {}
+
+    def get(name: str) -> Client:
+        if name not in clients and name not in reasons:
+            try:
+                clients[name] = connect(name, bootstrap_server)
+            except Unavailable as error:
+                reasons[name] = str(error)
+            else:
+                _keep(client=name, version=clients[name].version)
+        if name in reasons:
+            pytest.skip(reasons[name])
+        return clients[name]
+
+    with ExitStack() as stack:
+        stack.callback(lambda: [each.close() for each in clients.values()])
+        yield get
+
+
+@pytest.fixture
+def client(client_name: str, connected: Callable[[str], Client]) -> Client:
+    return connected(client_name)
+
+
+@pytest.fixture
+def control(connected: Callable[[str], Client]) -> Client:
+    """Sets up what a client finds, and looks at what it left."""
+    return connected("confluent-kafka")
+
+
+@pytest.fixture
+def new_topic(control: Client) -> Callable[..., str]:
+    """Makes a topic with these partitions and configs, and returns its name."""
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        name = topic_name()
+        control.create_topic(
+            name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
+        )
+        return name
+
+    return make
+
+
+def topic_name() -> str:
+    return f"interop-{os.getpid()}-{next(_NAMES)}"
+
+
+@pytest.fixture
+def unused_topic() -> str:
+    return topic_name()
+
+
+@pytest.fixture(autouse=True)
+def _what_is_not_served_is_not_tried(request: pytest.FixtureRequest) -> None:
+    mark = request.node.get_closest_marker("feature")
+    wanted = FEATURES.get(mark.args[0]) if mark else None
+    if wanted and wanted.api is not None and wanted.api not in request.getfixturevalue("apis"):
+        pytest.xfail(f"the broker does not serve API {wanted.api} yet")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome = yield
+    report = outcome.get_result()
+    mark = item.get_closest_marker("feature")
+    if mark is None or (report.when != "call" and report.passed):
+        return
+    state = "not yet" if hasattr(report, "wasxfail") else report.outcome
+    detail = str(report.longrepr).strip().splitlines()[-1] if report.failed else ""
+    parameters = item.callspec.params  # type: ignore[attr-defined]  # only parametrized tests have a mark
+    names = {key: value for key, value in parameters.items() if key.endswith("_name")}
+    _keep(feature=mark.args[0], state=state, detail=detail, **names)
+
+
+def _keep(**result: str) -> None:
+    directory = os.environ.get("OTTLA_COMPATIBILITY")
+    if directory:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        with (Path(directory) / f"{os.getpid()}.jsonl").open("a") as target:
+            target.write(json.dumps(result) + "\n")

@@ -1,0 +1,69 @@
+"""The rows of COMPATIBILITY.md. A test says with `feature(...)` which row it decides."""
+
+from typing import NamedTuple
+
+import pytest
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+MIXED = "50 MB of mixed records"
+"""Decides two rows: that of who wrote, and that of who read."""
+CROSSING = "Read by another client"
+"""Decides the second table, who reads what whom wrote."""
+_JOIN_GROUP, _ADD_PARTITIONS_TO_TXN = 11, 24
+
+
+class Feature(NamedTuple):
+    """A row. `api` is what the broker must serve before the row can be tried at all."""
+
+    name: str
+    section: str
+    api: int | None = None
+
+
+_SECTIONS = {
+    "Produce and consume": (
+        *(f"Codec {codec}" for codec in CODECS),
+        "Keys",
+        "Headers",
+        "Null headers",
+        "Timestamps",
+        "LogAppendTime",
+        "Tombstones",
+        "Empty keys and values",
+        "acks 0, 1 and all",
+        "Idempotent producer",
+        "Topics created on first use",
+        "Consume from within a batch",
+        "read_committed consumer",
+        "Too large a record is refused",
+        MIXED + ", as producer",
+        MIXED + ", as consumer",
+    ),
+    "Offsets": ("First and last offset", "Offset by time", "Offset of the newest record"),
+    "Administration": (
+        "Describe cluster",
+        "List and describe topics",
+        "Create topics with configs",
+        "Errors by their number",
+        "Read configs",
+        "Alter configs",
+        "Add partitions",
+        "Delete records",
+        "Delete topics",
+        "Sizes of log directories",
+        "Producers of a partition",
+    ),
+}
+FEATURES: dict[str, Feature] = {
+    feature.name: feature
+    for feature in (
+        *(Feature(name, section) for section, names in _SECTIONS.items() for name in names),
+        Feature("Consumer groups", "Coordinators", _JOIN_GROUP),
+        Feature("Transactions", "Coordinators", _ADD_PARTITIONS_TO_TXN),
+    )
+}
+
+
+def feature(name: str) -> pytest.MarkDecorator:
+    assert name in {*FEATURES, MIXED, CROSSING}, f"no row is called {name}"
+    return pytest.mark.feature(name)
