@@ -14,10 +14,11 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ottla.core.errors import ProtocolError
 from ottla.core.types import Buffer, Part
+from ottla.network.complaints import Complaints
 from ottla.network.parts import BufferPool, Outbox, ShortRead
 from ottla.protocol.framing import FRAME_BYTES_MAX, size_of
 from ottla.storage.files import aligned_buffer
@@ -53,6 +54,7 @@ class Hub:
         self.connections: set[Connection] = set()
         self.received = aligned_buffer(_RECEIVE_BYTES)
         self.pool = BufferPool()
+        self.complaints = Complaints()
         self.bytes_in = 0
         self.bytes_out = 0
 
@@ -68,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "?"
         self.principal = "User:ANONYMOUS"
         self.appending: asyncio.Future[None] | None = None
+        self.shortcut: Any = None
+        """What whoever serves remembers of the last request."""
         self.is_open = False
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         # Receiving: a frame that has come in part, or complete ones that have to wait.
@@ -112,9 +116,11 @@ class Connection(asyncio.BufferedProtocol):
         self._replies.clear()
 
     def close(self, reason: str | None = None) -> None:
-        """Drop the connection. A reason is worth a line in the log."""
+        """Drop the connection. A reason is worth a line in the log, though not every time."""
         if reason and self.is_open:
-            logger.warning("closed the connection of %s: %s", self.peer, reason)
+            said = self._hub.complaints.about(self.peer_host, reason, self._hub.now_ms())
+            if said is not None:
+                logger.warning("closed the connection of %s: %s", self.peer, said)
         self.is_open = False
         self._transport.abort()
 

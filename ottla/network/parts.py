@@ -5,7 +5,7 @@ share, together with the small buffers around it, so that most replies are one w
 """
 
 from collections import deque
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from ottla.core.types import Buffer, Part, Stretch
 from ottla.storage.files import aligned_buffer
@@ -84,7 +84,7 @@ class Outbox:
         while self._parts and filled < room:
             part = self._parts[0]
             if not is_buffer(part):
-                filled += self._read(part, buffer[filled:room])
+                filled += self._read(cast(Stretch, part), buffer[filled:room])
             elif len(part) < _SMALL and len(part) <= room - filled:
                 buffer[filled : filled + len(part)] = part
                 filled += len(part)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ottla.core.errors import OttlaError
 from ottla.core.types import Buffer
-from ottla.records.batch import ATTRIBUTES_AT, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC_AT
+from ottla.records.batch import ATTRIBUTES_AT, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC_AT, BatchHeader
 from ottla.records.checksum import crc32, crc32c
 from ottla.storage.files import File, aligned_buffer
 
@@ -89,6 +89,27 @@ def walk(file: File, start: int, end: int, chunk_bytes: int = LOOK_UP_BYTES) -> 
         batch = parse_header(view, position - view_start, position, end, file.path)
         yield batch
         position += batch.size
+
+
+def batch_at(position: int, header: BatchHeader) -> BatchAt:
+    """A batch whose header is at hand."""
+    (
+        offset,
+        length,
+        epoch,
+        magic,
+        crc,
+        attributes,
+        delta,
+        _,
+        newest,
+        producer,
+        producer_epoch,
+        sequence,
+        count,
+    ) = header
+    place = position, LENGTH_OVERHEAD + length, offset, offset + delta
+    return BatchAt(*place, epoch, magic, crc, attributes, newest, producer, producer_epoch, sequence, count)
 
 
 def find_batch(file: File, start: int, end: int, offset: int) -> BatchAt | None:

@@ -18,13 +18,14 @@ from ottla.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import File, Files, remove_all
 from ottla.storage.index import CorruptIndex, OffsetIndex, TimeIndex
-from ottla.storage.scan import BatchAt, BrokenChain, find_batch, parse_header, walk
+from ottla.storage.scan import BatchAt, BrokenChain, batch_at, find_batch, parse_header, walk
 from ottla.storage.txn_index import TxnIndex
 
 LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX = ".log", ".index", ".timeindex", ".txnindex"
 DELETED_SUFFIX = ".deleted"
 NO_TIMESTAMP = -1
 RELATIVE_OFFSET_MAX = 2**31 - 1
+RECENT_MAX = 16  # batches that a segment remembers
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -72,6 +73,8 @@ class Segment:
         self._unindexed_bytes = 0
         self._newest = self._timed = Newest(NO_TIMESTAMP, base_offset)  # the second is in the time index
         self._first_timestamp: int | None = None
+        self._recent: dict[int, tuple[int, BatchHeader]] = {}
+        """The last batches written, by first offset: readers at the end of a log need not look for them."""
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: int, config: TopicConfig) -> "Segment":
@@ -146,8 +149,11 @@ class Segment:
         for batch in batches:
             size = batch.length + LENGTH_OVERHEAD
             self.note(batch.base_offset + batch.last_offset_delta, position, size, batch.max_timestamp)
+            self._recent[batch.base_offset] = position, batch
             position += size
         self.size = position
+        while len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
 
     def note(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
         """Take a batch of this segment into account, and into the indexes if the last entry is far enough."""
@@ -166,6 +172,8 @@ class Segment:
 
     def find(self, offset: int) -> BatchAt | None:
         """The first batch that reaches `offset`; None if all end before it."""
+        if (recent := self._recent.get(offset)) is not None:
+            return batch_at(*recent)
         return find_batch(self.file, self._start_for(offset), self.size, offset)
 
     def find_by_time(self, timestamp: int, offset_min: int = 0) -> BatchAt | None:
@@ -208,6 +216,7 @@ class Segment:
 
     def cut(self, position: int) -> None:
         """Drop everything from byte `position` on. Indexes are the caller's."""
+        self._recent.clear()
         self.file.truncate(position)
         self.size = position
         if position == 0:

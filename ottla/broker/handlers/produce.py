@@ -125,7 +125,8 @@ async def _in_turn(
 
 async def _open(append: _Append, records: Slow) -> None:
     try:
-        append.records = records.attempt() or await asyncio.to_thread(records.run)
+        opened = records.attempt()
+        append.records = await asyncio.to_thread(records.run) if opened is None else opened
     except KafkaError as error:
         append.refuse(error)
 

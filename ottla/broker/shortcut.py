@@ -1,0 +1,149 @@
+"""A producer repeats itself: the same topic, the same partition, the same settings, request after request.
+
+So the last produce of a connection is remembered by its bytes. A request that starts with the same ones differs in its
+correlation id and its records only: it need not be decoded, and its reply is the last one with a few numbers changed.
+Everything that counts is done as ever, by the same partition and the same log. Whatever is unusual (an error, something
+to wait for, records that must be opened) goes the long way, which also learns the next shortcut.
+
+For requests of one record this is half of the broker's work.
+"""
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.authorizer import AllowAll
+from ottla.broker.intake import prepare
+from ottla.broker.metrics import ApiMeter
+from ottla.core.errors import KafkaError
+from ottla.core.types import Buffer
+from ottla.network.connection import Parts
+from ottla.protocol.exchange import Exchange
+from ottla.protocol.primitives import read_uvarint, uvarint
+from ottla.replication.partition import ALL_REPLICAS, Partition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+_ID_AT = 4  # in a request without its size, and in a reply with it
+_PREFIX_AT = 8
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_TAGS = bytes(3)  # behind the records of a flexible request: of the partition, the topic, the request
+_MARKS = tuple(0x7A5A_0000_0000_0000 + place for place in range(3))
+"""Numbers that stand in for the offsets of a reply, to find out where they are written."""
+
+
+class ProduceShortcut:
+    """What the last produce of a connection asked for, and how it was answered."""
+
+    __slots__ = (
+        "_broker",
+        "_is_flexible",
+        "_length_at",
+        "_partition",
+        "_places",
+        "_prefix",
+        "_reply",
+        "_topic_meter",
+        "_version",
+        "meter",
+    )
+
+    def __init__(
+        self, broker: "Broker", partition: Partition, exchange: Exchange, prefix: bytes, meter: ApiMeter
+    ) -> None:
+        self._broker = broker
+        self._partition = partition
+        self._version = exchange.version
+        self._is_flexible = exchange.version in exchange.api.flexible
+        self._prefix = prefix
+        self._length_at = _PREFIX_AT + len(prefix)
+        self.meter = meter
+        self._topic_meter = broker.topic_meters[partition.topic_partition.topic]
+        self._reply = b""
+        self._places: list[int] = []
+
+    @classmethod
+    def learn(
+        cls, broker: "Broker", exchange: Exchange, frame: Buffer, request: Any, response: Any, meter: ApiMeter
+    ) -> "ProduceShortcut | None":
+        """How to answer the next request, if it is like this one was; None if this one was not simple enough."""
+        if not _is_simple(request) or type(broker.authorizer) is not AllowAll:
+            return None
+        answer = response.responses[0].partition_responses[0]
+        records = request.topic_data[0].partition_data[0].records
+        if answer.error_code or records is None or response.throttle_time_ms:
+            return None
+        is_flexible = exchange.version in exchange.api.flexible
+        after = len(_TAGS) if is_flexible else 0
+        before = len(uvarint(len(records) + 1)) if is_flexible else _INT.size
+        prefix = bytes(frame[_PREFIX_AT : len(frame) - after - len(records) - before])
+        name = request.topic_data[0].name or broker.metadata.topic_of_id[request.topic_data[0].topic_id].name
+        shortcut = cls(broker, broker.replicas.get(name, answer.index), exchange, prefix, meter)
+        return shortcut if shortcut._remember(exchange, response) else None
+
+    def _remember(self, exchange: Exchange, response: Any) -> bool:
+        """Keep the reply, and where in it the three numbers stand that will differ."""
+        answer = response.responses[0].partition_responses[0]
+        numbers = answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+        answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = _MARKS
+        (reply,) = exchange.write(0, response)
+        answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = numbers
+        self._reply = bytes(reply)  # type: ignore[arg-type]  # a reply without records is one buffer
+        self._places = [self._reply.find(_LONG.pack(mark)) for mark in _MARKS]
+        return self._places[0] > 0
+
+    def answer(self, frame: Buffer) -> Parts | None:
+        """The reply, if the request is as the last one was; None if it is to go the long way."""
+        records, partition = self._records(frame), self._partition
+        if records is None or not partition.is_leader or len(partition.isr) != 1:
+            return None
+        try:
+            if (
+                partition.log.has_flush_policy
+                or prepare(records, self._version, partition.config) is not records
+            ):
+                return None
+            appended = partition.append(records, ALL_REPLICAS, self._broker.clock.now_ms())
+        except KafkaError:
+            return None  # nothing was written: the long way meets the same error, and tells of it
+        self.meter.requests.value += 1
+        meter = self._topic_meter
+        if not appended.is_duplicate:
+            meter.bytes_in.value += len(records)
+            meter.records_in.value += appended.last_offset + 1 - appended.first_offset
+            for observer in self._broker.observers:
+                observer.appended(partition.topic_partition, appended, len(records))
+        return [self._written(frame, appended.first_offset, appended.log_append_time_ms)]
+
+    def _records(self, frame: Buffer) -> Buffer | None:
+        """The records of a request that has the same bytes in front of them."""
+        at, size = self._length_at, len(frame)
+        if frame[_PREFIX_AT:at] != self._prefix or size < at + _INT.size:
+            return None
+        if not self._is_flexible:
+            at += _INT.size
+            end = size
+            return frame[at:] if _INT.unpack_from(frame, at - _INT.size)[0] == size - at else None
+        length, at = read_uvarint(frame, at)
+        end = at + length - 1
+        return frame[at:end] if end + len(_TAGS) == size and frame[end:] == _TAGS else None
+
+    def _written(self, frame: Buffer, base_offset: int, log_append_time_ms: int) -> bytearray:
+        reply = bytearray(self._reply)
+        reply[_ID_AT : _ID_AT + 4] = frame[_ID_AT : _ID_AT + 4]
+        offset_at, time_at, start_at = self._places
+        _LONG.pack_into(reply, offset_at, base_offset)
+        if time_at >= 0:
+            _LONG.pack_into(reply, time_at, log_append_time_ms)
+        if start_at >= 0:
+            _LONG.pack_into(reply, start_at, self._partition.log.log_start_offset)
+        return reply
+
+
+def _is_simple(request: Any) -> bool:
+    """One partition of one topic, and nothing that only newer versions know."""
+    if request.acks == 0 or len(request.topic_data) != 1 or request.unknown_tags:
+        return False
+    topic = request.topic_data[0]
+    return len(topic.partition_data) == 1 and not (topic.unknown_tags or topic.partition_data[0].unknown_tags)
