@@ -25,12 +25,11 @@ def path_of(resource: ConfigResource) -> str:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Settings of {resource.type.name} cannot be altered or stored."
         )
-    name = resource.name
     if resource.type is ResourceType.BROKER:
-        name = name or DEFAULT_ENTITY
-    elif not name:
+        return ConfigNode.path(kind, resource.name or None)
+    if not resource.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"A {resource.type.name} without a name has no settings.")
-    return ConfigNode.path(kind, name)
+    return ConfigNode.path(kind, resource.name)
 
 
 def resource_at(resource_type: ResourceType, node_name: str) -> ConfigResource:

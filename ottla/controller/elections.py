@@ -39,16 +39,19 @@ def settle(state: PartitionState, live: Collection[int], born: Collection[int] =
     """The state when just `live` brokers live, of which `born` have begun a new life.
 
     A broker that died and came back before anybody noticed has died all the same: what it had not written to the disk
-    is gone, so it leads only what nobody else in sync can lead, and under a new epoch.
+    is gone. It leads only if nobody in sync has lived through it, under a new epoch, and alone in the ISR: what the
+    others that came back have is not known.
     """
-    others = [id for id in state.replicas if id in live and id not in born]
-    after = state
-    for id in state.replicas:
-        if id not in others:
-            after = without(after, id, others)
+    if state.partition_epoch == NO_STATE:
+        return elect(state, live)
+    survivors = tuple(id for id in state.isr if id in live and id not in born and id not in state.offline)
+    if survivors:
+        return elect(state._replace(isr=survivors), survivors)
+    after = elect(state, [id for id in live if id not in born])  # finds nobody
     after = elect(after, live)
+    isr = state.isr if after.leader == NO_LEADER else (after.leader,)
     # Death and resurrection in one write are one election.
-    return after._replace(leader_epoch=min(after.leader_epoch, state.leader_epoch + 1))
+    return after._replace(isr=isr, leader_epoch=min(after.leader_epoch, state.leader_epoch + 1))
 
 
 def _first_election(state: PartitionState, live: Collection[int]) -> PartitionState:

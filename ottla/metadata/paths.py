@@ -192,8 +192,9 @@ class ConfigNode:
         return f"/config/{kind}"
 
     @staticmethod
-    def path(kind: str, name: str) -> str:
-        return f"/config/{kind}/{escape(name)}"
+    def path(kind: str, name: str | None) -> str:
+        """Without a name: the settings that all of this kind have."""
+        return f"/config/{kind}/{DEFAULT_ENTITY if name is None else escape(name)}"
 
     @staticmethod
     def encode(values: Mapping[str, str]) -> bytes:
@@ -255,7 +256,7 @@ class ClusterIdNode:
 
 def escape(name: str) -> str:
     """A name as it stands in a path. Names of groups may hold anything; Kafka escapes as in URLs, and so do we."""
-    if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name) or name == DEFAULT_ENTITY:
+    if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name):
         return name
     return "".join(
         chr(byte) if (chr(byte).isalnum() and byte < 128) or byte in b"_-" else f"%{byte:02X}"
