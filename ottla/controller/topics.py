@@ -99,12 +99,10 @@ def grow(context: Context, wanted: Sequence[Growth], chance: Chance) -> tuple[De
     answers: Answers = {}
     made: list[TopicImage] = []
     news: list[PartitionState] = []
+    named = Counter(growth.name for growth in wanted)
     for growth in wanted:
         try:
-            if growth.name in answers:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"Duplicate topic '{growth.name}' in the request."
-                )
+            _check_once(growth.name, named)
             more = _more_replicas(context, growth, validation.check_growth(context, growth), chance)
         except KafkaError as error:
             answers[growth.name] = error
