@@ -7,6 +7,7 @@ it was told twice to stop.
 import asyncio
 import contextlib
 import errno
+import gc
 import os
 import re
 import signal
@@ -85,7 +86,8 @@ def start(
     set_up(log_level, "json" if log_format == "json" else "text")
     if dev and data_dir is not None:
         raise click.UsageError("--dev has a directory of its own: leave out --data-dir", ctx)
-    with _temporary_directory() if dev else contextlib.nullcontext(data_dir) as directory:
+    place = _temporary_directory() if dev else contextlib.nullcontext(data_dir)
+    with _collector_at_rest(), place as directory:
         try:
             config = _config(Flags(directory, port, listen, advertise, http), assignments, file)
         except ConfigError as error:
@@ -98,14 +100,26 @@ def start(
 
 
 @contextlib.contextmanager
-def _temporary_directory() -> Iterator[str]:
-    import shutil  # here, because only --dev needs them
-    import tempfile
+def _collector_at_rest() -> Iterator[None]:
+    """Importing makes a hundred thousand objects and no garbage. `_serve` wakes the collector when that is done."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
-    directory = tempfile.mkdtemp(prefix="ottla-dev-")
+
+@contextlib.contextmanager
+def _temporary_directory() -> Iterator[str]:
+    # What tempfile does, without the ten milliseconds that it takes to import.
+    directory = f"{os.environ.get('TMPDIR') or '/tmp'}/ottla-dev-{os.urandom(6).hex()}"
+    os.mkdir(directory, 0o700)
     try:
         yield directory
     finally:
+        import shutil
+
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -159,6 +173,9 @@ async def _serve(config: "BrokerConfig") -> Outcome:
     """Start a broker, wait for a reason to stop, stop it."""
     from ottla.broker.broker import Broker
 
+    # What has been imported stays: the collector need never look at it.
+    gc.freeze()
+    gc.enable()
     progress = RecoveryProgress()
     broker = Broker(config, on_progress=progress)
     ending = Ending()

@@ -192,6 +192,11 @@ def test_the_first_signal_asks_and_the_second_insists():
     asyncio.run(run())
 
 
+def test_without_uvloop_it_runs_on_the_loop_of_python(pretended, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert main(["start"]) == 0
+
+
 # --- as a process -------------------------------------------------------------------------------------------------
 
 
@@ -253,3 +258,54 @@ def test_dev_data_is_gone_when_the_process_has_ended():
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     assert not path.exists()
+
+
+STUCK = """
+import asyncio, sys, threading, types
+from ottla.cli.main import main
+
+class Stuck:
+    listeners, http_port = [], None
+    def __init__(self, config, *, on_progress): self.config = config
+    async def start(self): await self.wait("start")
+    async def stop(self): await self.wait("stop")
+    async def wait(self, where):
+        print(where, *self.config.log_dirs, flush=True)
+        if where == sys.argv[1]:
+            await asyncio.to_thread(threading.Event().wait)
+
+sys.modules["ottla.broker.broker"] = types.ModuleType("ottla.broker.broker")
+sys.modules["ottla.broker.broker"].Broker = Stuck
+sys.exit(main(["start", "--dev"]))
+"""
+
+
+@contextmanager
+def stuck(where: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", STUCK, where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_long_recovery_can_be_interrupted():
+    with stuck("start") as process:
+        assert process.stdout is not None
+        path = Path(process.stdout.readline().split()[1])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        assert not path.exists()
+
+
+def test_a_second_signal_does_not_wait_for_the_end():
+    with stuck("stop") as process:
+        assert process.stdout is not None
+        path = Path(process.stdout.readline().split()[1])
+        assert process.stdout.readline().startswith("Ottla listens on ")
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline().startswith("stop ")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert not path.exists()
