@@ -134,6 +134,16 @@ class Connection(asyncio.BufferedProtocol):
         self._mutes -= 1
         self._go_on()
 
+    def finish(self) -> None:
+        """Take no more requests. `is_answering` tells when those that came before are answered."""
+        self._mutes += 1
+        self._pause()
+
+    @property
+    def is_answering(self) -> bool:
+        """Is there something to answer, or to send?"""
+        return bool(self._replies or self._outbox or self._lent) or not self._is_writable
+
     @property
     def is_idle(self) -> bool:
         """Is there nothing to answer and nothing to send?"""
