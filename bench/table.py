@@ -1,0 +1,107 @@
+"""Turns, medians and ratios: measurements of several sides that alternate, and the lines that are printed of them."""
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from bench.processes import REPETITIONS, ROOT, Side
+
+Seen = dict[str, float]
+Series = dict[str, dict[str, list[float]]]  # figure, side, one value per repetition
+OURS = ("pure", "compiled")
+
+
+class Figure(NamedTuple):
+    """What is printed of one figure, and what it is held against: at least or at most `bound` times `against`."""
+
+    key: str
+    unit: str
+    against: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def aim(self) -> str:
+        if self.at_least is not None:
+            return f"aim: at least {self.at_least:g}"
+        return f"aim: at most {self.at_most:g}" if self.at_most is not None else "no aim"
+
+
+def run(module: str, **arguments: object) -> Seen:
+    """One measurement in a client process of its own."""
+    command = [sys.executable, "-m", module, json.dumps(arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+    found: Seen = json.loads(done.stdout)
+    return found
+
+
+def alternate(
+    sides: Sequence[Side], work: Callable[[Side, int], Seen], repetitions: int = REPETITIONS
+) -> Series:
+    """Let the sides take turns, each time in another order. A side that fails is out, with a line that says why."""
+    series: Series = {}
+    failed: set[str] = set()
+    for turn in range(repetitions):
+        order = [*sides[turn % len(sides) :], *sides[: turn % len(sides)]]
+        for side in order:
+            if side.name in failed:
+                continue
+            try:
+                seen = work(side, turn)
+            except (RuntimeError, AssertionError, OSError, subprocess.TimeoutExpired) as error:
+                print(f"    {side.name} failed: {error}", flush=True)
+                failed.add(side.name)
+                continue
+            for key, value in seen.items():
+                series.setdefault(key, {}).setdefault(side.name, []).append(value)
+    for values in series.values():
+        for name in failed:
+            values.pop(name, None)
+    return series
+
+
+def show(what: str, series: Series, *figures: Figure) -> None:
+    """Medians of every side, and below them our ratios, with the lowest and the highest."""
+    for figure in figures:
+        values = series.get(figure.key, {})
+        medians = "  ".join(f"{name} {number(statistics.median(each))}" for name, each in values.items())
+        print(f"{what + ', ' + figure.unit:<56} {medians}", flush=True)
+        for name in OURS:
+            if name in values:
+                judge(name, values, figure)
+
+
+def judge(name: str, values: dict[str, list[float]], figure: Figure) -> None:
+    if not figure.against:
+        if figure.aim != "no aim":
+            each = values[name]
+            print(f"    {name}: {spread(each)} ({figure.aim}{missed(statistics.median(each), figure)})")
+    elif figure.against in values:
+        ratios = [a / b for a, b in zip(values[name], values[figure.against], strict=True) if b]
+        if ratios:
+            found = statistics.median(ratios)
+            print(
+                f"    {name} / {figure.against}: {spread(ratios)} ({figure.aim}{missed(found, figure)})",
+                flush=True,
+            )
+
+
+def missed(found: float, figure: Figure) -> str:
+    is_low = figure.at_least is not None and found < figure.at_least
+    is_high = figure.at_most is not None and found > figure.at_most
+    return ", MISSED" if is_low or is_high else ""
+
+
+def spread(values: list[float]) -> str:
+    return f"{number(statistics.median(values))} [{number(min(values))} - {number(max(values))}]"
+
+
+def number(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
