@@ -7,6 +7,7 @@ import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.storage.log import Log
+from ottla.storage.segment import RECENT_MAX
 from ottla.testing.disk import SimDisk
 from tests.unit.storage.helpers import HERE, NOW, config, crash, end_txn, open_log, put, values_of
 
@@ -145,13 +146,21 @@ def test_a_failed_log_refuses_everything_and_the_next_start_finds_what_the_disk_
     assert values_of(open_log(disk)) == {0: b"a", 1: b"b"}, "not what the kernel only thought to have written"
 
 
+def forget_where_batches_are(log):
+    """A reader finds batches that were just written without reading; write others until these are forgotten."""
+    for _ in range(RECENT_MAX):
+        put(log, b"more")
+
+
 def test_a_disk_that_cannot_be_read_has_failed(disk, log):
+    forget_where_batches_are(log)
     disk.fail_next("read")
     storage_error(lambda: log.read(0, 1000))
     assert log.failure is not None
 
 
 def test_batches_that_cannot_be_told_apart_are_damage_and_nothing_worse(disk, log):
+    forget_where_batches_are(log)
     disk.open(log.segments.active.path).write_at(8, b"\xff\xff\xff\xff")
     with pytest.raises(KafkaError) as refused:
         log.read(0, 1000)
