@@ -65,8 +65,10 @@ class Server:
         """Accept nobody any more, let requests under way be answered, then close every connection."""
         for server in self._listening:
             server.close()
+        for connection in list(self.connections):
+            connection.finish()
         deadline = asyncio.get_running_loop().time() + grace_seconds
-        while any(not c.is_idle for c in self.connections) and asyncio.get_running_loop().time() < deadline:
+        while any(c.is_answering for c in self.connections) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
         await self.abort()
 

@@ -347,20 +347,38 @@ def test_the_async_twin_runs_on_the_callers_loop(memory):
     asyncio.run(scenario())
 
 
+def fetch(max_wait_ms: int) -> FetchRequest:
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchRequest.Topic(topic="orders", partitions=[partition])
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=[topic])
+
+
 def test_a_consumer_that_waits_is_answered_when_records_come(broker):
     broker.create_topic("orders")
 
     async def scenario() -> bytes:
         host, _, port = broker.bootstrap_server.rpartition(":")
-        partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-        request = FetchRequest(
-            max_wait_ms=30_000,
-            min_bytes=1,
-            topics=[FetchRequest.Topic(topic="orders", partitions=[partition])],
-        )
         async with await connect(host, int(port)) as peer:
-            asked = await peer.post(request, 11)
+            asked = await peer.post(fetch(30_000), 11)
             await produced(broker.bootstrap_server, b"tea")
             return bytes((await asked).responses[0].partitions[0].records)
 
     assert b"tea" in asyncio.run(scenario())
+
+
+def test_a_clean_stop_answers_what_was_asked_before_and_takes_no_more(broker):
+    broker.create_topic("orders")
+
+    async def scenario() -> None:
+        host, _, port = broker.bootstrap_server.rpartition(":")
+        async with await connect(host, int(port)) as peer:
+            before = await peer.post(fetch(200), 11)
+            while not any(connection.is_answering for connection in broker._inner.node.server.connections):
+                await asyncio.sleep(0.001)
+            stopping = asyncio.create_task(asyncio.to_thread(broker.stop))
+            assert (await before).responses[0].partitions[0].error_code == 0
+            await stopping
+            with pytest.raises(PeerClosed):
+                await peer.send(MetadataRequest(topics=[]), 1)
+
+    asyncio.run(scenario())
