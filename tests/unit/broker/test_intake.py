@@ -32,6 +32,12 @@ def interpreted(monkeypatch):
     monkeypatch.setattr(intake, "WALKS_ALL", False)
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    """As with the compiled modules, though it takes longer."""
+    monkeypatch.setattr(intake, "WALKS_ALL", True)
+
+
 def topic(**settings):
     return TopicConfig({name.replace("_", "."): str(value) for name, value in settings.items()})
 
@@ -203,11 +209,32 @@ def test_a_lie_about_the_records_is_found_where_they_are_opened(lie, config):
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_about_the_records_is_found_wherever_walking_is_cheap(lie, monkeypatch):
-    monkeypatch.setattr(intake, "WALKS_ALL", True)
-    assert refusal(changed(build(RECORDS), *LIES[lie])) is ErrorCode.INVALID_RECORD
-    honest = build(RECORDS)
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+def test_a_lie_about_the_records_is_found_wherever_walking_is_cheap(lie, form, compiled):
+    assert refusal(form(changed(build(RECORDS), *LIES[lie]))) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+def test_what_is_sound_passes_the_walk_unchanged(form, codec, compiled):
+    honest = form(build(RECORDS, codec=codec))
     assert stored(honest) is honest
+
+
+def test_a_lie_under_compression_is_found_by_the_walk(compiled):
+    lying = build(RECORDS, codec=Codec.GZIP)
+    assert refusal(changed(lying, *LIES["too few records"])) is ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_too_large_for_a_walk_on_the_spot_waits_for_a_thread(monkeypatch, compiled):
+    monkeypatch.setattr(intake, "WALKED_BYTES_MAX", 100)
+    assert isinstance(prepare(build(RECORDS), 9, PLAIN), Slow)
+
+
+def test_damage_is_called_damage_on_a_walk(compiled):
+    damaged = bytearray(build(RECORDS))
+    damaged[batch.RECORDS_AT] = 0x7E
+    assert refusal(damaged) is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_damage_is_called_damage_where_records_are_opened():
