@@ -238,6 +238,7 @@ class Segment:
 
     def seal(self) -> None:
         """The segment will not grow any more: its newest timestamp goes into the time index."""
+        self._recent.clear()
         self._load_indexes()
         self.times.append(self._newest.timestamp, self._newest.offset)
         self.flush_indexes()

@@ -161,7 +161,7 @@ def test_a_disk_that_cannot_be_read_has_failed(disk, log):
 
 def test_batches_that_cannot_be_told_apart_are_damage_and_nothing_worse(disk, log):
     forget_where_batches_are(log)
-    disk.open(log.segments.active.path).write_at(8, b"\xff\xff\xff\xff")
+    disk.open(log.segments[0].path).write_at(8, b"\xff\xff\xff\xff")
     with pytest.raises(KafkaError) as refused:
         log.read(0, 1000)
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
