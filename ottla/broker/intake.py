@@ -127,11 +127,12 @@ def prepare(records: Buffer, api_version: int, config: TopicConfig) -> Buffer | 
 def _walk(records: Buffer) -> None:
     """See to it that the records of an uncompressed batch are what its header says."""
     last_delta, count = _COUNTS.unpack_from(records)
-    _check_count(count, last_delta)
     plain = records if isinstance(records, bytes) else bytes(memoryview(records)[RECORDS_AT:])
+    start = len(plain) - len(records) + RECORDS_AT
     try:
-        section.walk(plain, len(plain) - len(records) + RECORDS_AT, len(plain), count, last_delta, True)
-    except RecordError as error:
+        _check_count(count, last_delta)
+        section.walk(plain, start, len(plain), count, last_delta, True)
+    except (KafkaError, RecordError) as error:
         _raise_damage(records)
         raise KafkaError(error.code, error.detail) from error
 

@@ -231,9 +231,10 @@ def test_a_batch_too_large_for_a_walk_on_the_spot_waits_for_a_thread(monkeypatch
     assert isinstance(prepare(build(RECORDS), 9, PLAIN), Slow)
 
 
-def test_damage_is_called_damage_on_a_walk(compiled):
+@pytest.mark.parametrize("at", [batch.RECORDS_AT, batch.COUNT_AT])
+def test_damage_is_called_damage_on_a_walk(at, compiled):
     damaged = bytearray(build(RECORDS))
-    damaged[batch.RECORDS_AT] = 0x7E
+    damaged[at] = 0x7E
     assert refusal(damaged) is ErrorCode.CORRUPT_MESSAGE
 
 
