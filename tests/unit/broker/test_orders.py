@@ -1,0 +1,76 @@
+"""What this broker is told is done; what others are told is not."""
+
+import asyncio
+
+from ottla.broker.orders import Orders
+from ottla.controller.commands import ConfigResource, ResourceType
+from ottla.controller.decision import ConfigChange, LeaderAndIsr, StopReplicas, UpdateMetadata
+from ottla.core.ids import TopicPartition
+from ottla.replication.state import BrokerImage
+from tests.unit.broker.controlled import FakeConfigs, FakeReplicas, WatchedMetadata
+from tests.unit.controller.helpers import state
+
+TOPIC = ConfigResource(ResourceType.TOPIC, "t")
+BROKER = ConfigResource(ResourceType.BROKER, "")
+
+
+class Told:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.replicas = FakeReplicas(self.calls)
+        self.metadata = WatchedMetadata(self.calls)
+        self.configs = FakeConfigs(self.calls)
+        self.orders = Orders(0, self.replicas, self.metadata, self.configs)
+
+    def tell(self, effect):
+        return asyncio.run(self.orders.tell(effect, controller_id=3, controller_epoch=8))
+
+
+def test_partitions_are_led_and_stopped():
+    told = Told()
+    assert told.tell(LeaderAndIsr(0, (state(0, "0", "0"),))) == []
+    assert told.replicas.controller_epoch == 8
+    told.tell(StopReplicas(0, {TopicPartition("t", 0): True}))
+    assert told.replicas.states == {}
+    assert told.replicas.deleted == {TopicPartition("t", 0)}
+
+
+def test_partitions_on_a_failed_disk_are_returned(caplog):
+    told = Told()
+    told.replicas.failing = {TopicPartition("t", 0)}
+    assert told.tell(LeaderAndIsr(0, (state(0, "0", "0"),))) == [TopicPartition("t", 0)]
+    assert "t-0 was answered with KAFKA_STORAGE_ERROR" in caplog.text
+
+
+def test_metadata_follows():
+    told = Told()
+    told.tell(UpdateMetadata(0, brokers=(BrokerImage(0, 1, ()),)))
+    assert told.metadata.controller_id == 3
+    assert list(told.metadata.brokers) == [0]
+
+
+def test_what_concerns_other_brokers_is_not_for_us():
+    told = Told()
+    for effect in (LeaderAndIsr(1, ()), StopReplicas(1, {}), UpdateMetadata(1)):
+        told.tell(effect)
+    assert told.calls == []
+
+
+def test_settings_follow_and_are_forgotten_with_their_topic():
+    told = Told()
+    told.tell(ConfigChange(TOPIC, {"a": "1"}))
+    told.tell(ConfigChange(BROKER, {"b": "2"}))
+    assert told.configs.applied == told.orders.configs == {TOPIC: {"a": "1"}, BROKER: {"b": "2"}}
+    told.tell(ConfigChange(TOPIC, None))
+    told.tell(ConfigChange(BROKER, None))
+    assert told.configs.applied == {BROKER: {}}
+    assert told.orders.configs == {}
+
+
+def test_of_all_settings_only_those_that_changed_are_applied():
+    told = Told()
+    told.orders.follow_configs({TOPIC: {"a": "1"}, BROKER: {"b": "2"}})
+    told.calls.clear()
+    told.orders.follow_configs({BROKER: {"b": "3"}})
+    assert told.calls == ["forget_topic", "apply"]
+    assert told.configs.applied == {BROKER: {"b": "3"}}
