@@ -100,7 +100,7 @@ class ProduceShortcut:
             return None
         try:
             if (
-                partition.log.has_flush_policy
+                partition.config.has_flush_policy
                 or prepare(records, self._version, partition.config) is not records
             ):
                 return None

@@ -329,6 +329,11 @@ class TopicConfig(Config):
         if self.remote_storage_enable:
             raise ConfigError("remote.storage.enable is true, but there is no remote storage here")
 
+    @property
+    def has_flush_policy(self) -> bool:
+        """Does the topic ask for syncs at all? By default that is left to the operating system, and to replicas."""
+        return self.flush_messages < _LONG_MAX or self.flush_ms < _LONG_MAX
+
 
 TINY = {
     "segment.bytes": "1024",

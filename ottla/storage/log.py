@@ -34,9 +34,6 @@ from ottla.storage.txn_index import AbortedTxn, TxnIndex
 
 logger = logging.getLogger(__name__)
 
-NEVER = 2**63 - 1
-"""The default of the flush settings."""
-
 
 class Appended(NamedTuple):
     """Where batches came to lie. `is_duplicate` if they lay there before and nothing was written."""
@@ -405,11 +402,6 @@ class Log:
             self._files.sync_directory(self.directory)
 
     # --- lasting ------------------------------------------------------------------------------------------------
-
-    @property
-    def has_flush_policy(self) -> bool:
-        """Does the topic ask for syncs at all? By default that is left to the operating system, and to replicas."""
-        return self.config.flush_messages < NEVER or self.config.flush_ms < NEVER
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Does the flush policy of the topic ask for a sync now?"""
