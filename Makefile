@@ -50,6 +50,11 @@ format: $(VENV)/.test  ## Let ruff lay out the code
 docs: $(VENV)/.test  ## Write docs/reference anew from the tables in the code
 	$(BIN)/python -m tests.docs
 
+compat: $(VENV)/.test  ## Run the real clients, and write COMPATIBILITY.md from what came out
+	rm -rf build/compat
+	-OTTLA_COMPATIBILITY=build/compat $(BIN)/pytest -q -n 2 --dist loadfile tests/interop
+	$(BIN)/python -m tests.interop.compatibility build/compat
+
 compiled: $(COMPILED)/.built  ## Build the optional mypyc tree under build/compiled
 
 bench: $(VENV)/.test  ## Measure; ratios within one run (ONLY="log records" picks some)

@@ -11,12 +11,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from tests.interop.features import CODECS
 from tests.oracles import apache_kafka
 
 _START_SECONDS_MAX = 60.0
+_FETCH, _API_VERSIONS = 1, 18
 _OTTLA = [sys.executable, "-c", "import sys; from ottla.cli.main import main; sys.exit(main())"]
 
 
@@ -68,13 +71,43 @@ def _address(process: subprocess.Popen[bytes], output: Path) -> str:
 
 def served_apis(bootstrap_server: str) -> set[int]:
     """The keys of the APIs that a broker names, asked in the oldest way there is."""
+    answer = _ask(bootstrap_server, struct.pack(">hhih", _API_VERSIONS, 0, 1, -1))
+    error, count = struct.unpack_from(">hi", answer)
+    assert error == 0
+    return {struct.unpack_from(">hhh", answer, 6 + 6 * number)[0] for number in range(count)}
+
+
+class StoredBatch(NamedTuple):
+    """What the header of a batch says, as it lies in the log."""
+
+    codec: str
+    producer_id: int
+
+
+def stored_batches(bootstrap_server: str, topic: str) -> list[StoredBatch]:
+    """The batches of partition 0, fetched without any client: only they tell whether a codec was really used."""
+    name = topic.encode()
+    whole = struct.pack(">iiiib", -1, 100, 1, 10_000_000, 0)
+    wanted = struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiqi", 1, 0, 0, 10_000_000)
+    answer = _ask(bootstrap_server, struct.pack(">hhih", _FETCH, 4, 1, -1) + whole + wanted)
+    partition = 4 + 4 + 2 + len(name) + 4  # after the throttle time, and topics of which there is one
+    _, error, _, _, aborted = struct.unpack_from(">ihqqi", answer, partition)
+    assert error == 0 and aborted <= 0
+    position, found = partition + 26 + 4, []
+    while position < len(answer):
+        (size,) = struct.unpack_from(">i", answer, position + 8)
+        (attributes,) = struct.unpack_from(">h", answer, position + 21)
+        (producer_id,) = struct.unpack_from(">q", answer, position + 43)
+        found.append(StoredBatch(CODECS[attributes & 7], producer_id))
+        position += 12 + size
+    return found
+
+
+def _ask(bootstrap_server: str, request: bytes) -> bytes:
+    """The body of the answer to a request of an old version, whose header is a number only."""
     host, _, port = bootstrap_server.rpartition(":")
-    request = struct.pack(">hhih", 18, 0, 1, -1)
     with socket.create_connection((host, int(port)), timeout=20) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         with connection.makefile("rb") as source:
             (size,) = struct.unpack(">i", source.read(4))
-            answer = source.read(size)
-    _, error, count = struct.unpack_from(">ihi", answer)
-    assert error == 0
-    return {struct.unpack_from(">hhh", answer, 10 + 6 * number)[0] for number in range(count)}
+            return source.read(size)[4:]

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from ottla.core.errors import ErrorCode
+from tests.interop.brokers import stored_batches
 from tests.interop.clients.client import Record, Refused
 from tests.interop.clients.table import CLIENTS
 from tests.interop.features import CODECS, feature
@@ -30,8 +31,10 @@ def assert_round_trip(client, topic, records, **how):
 
 
 @pytest.mark.parametrize("codec", [pytest.param(codec, marks=feature(f"Codec {codec}")) for codec in CODECS])
-def test_records_come_back_from_every_codec(client, new_topic, codec):
-    assert_round_trip(client, new_topic(), plain(100), codec=codec)
+def test_records_come_back_from_every_codec(client, new_topic, codec, bootstrap_server):
+    topic = new_topic()
+    assert_round_trip(client, topic, plain(100), codec=codec)
+    assert {each.codec for each in stored_batches(bootstrap_server, topic)} == {codec}
 
 
 @feature("Keys")
@@ -98,8 +101,10 @@ def test_every_kind_of_acknowledgement_is_understood(client, new_topic):
 
 
 @feature("Idempotent producer")
-def test_an_idempotent_producer_is_served(client, new_topic):
-    assert_round_trip(client, new_topic(), plain(500), idempotent=True, codec="lz4")
+def test_an_idempotent_producer_is_served(client, new_topic, bootstrap_server):
+    topic = new_topic()
+    assert_round_trip(client, topic, plain(500), idempotent=True, codec="lz4")
+    assert all(each.producer_id >= 0 for each in stored_batches(bootstrap_server, topic))
 
 
 @feature("Topics created on first use")

@@ -238,7 +238,7 @@ async function groupConsume({ topic, group, count, file }) {
 // --- administration
 
 async function withAdmin(work) {
-  const admin = kafka.admin()
+  const admin = kafka.admin({ retry: { initialRetryTime: 50, retries: 4 } })
   await admin.connect()
   try {
     return await work(admin)

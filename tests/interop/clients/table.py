@@ -51,9 +51,8 @@ CLIENTS: dict[str, Entry] = {
             "Timestamps": "the tool cannot set them",
             "Null headers": "the tool cannot send them",
             "Offset of the newest record": _NO_ADMIN,
-            **{
-                name: _NO_ADMIN
-                for name in (
+            **dict.fromkeys(
+                (
                     "Create topics with configs",
                     "Errors by their number",
                     "Read configs",
@@ -63,8 +62,9 @@ CLIENTS: dict[str, Entry] = {
                     "Delete topics",
                     "Sizes of log directories",
                     "Producers of a partition",
-                )
-            },
+                ),
+                _NO_ADMIN,
+            ),
         },
         "Debian; an older librdkafka",
     ),
