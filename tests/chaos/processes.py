@@ -28,7 +28,8 @@ class BrokerProcess:
     def __init__(self, data_dir: Path, settings: Mapping[str, object] | None = None) -> None:
         self.data_dir = data_dir
         self.port = 0
-        self._settings = {key: str(value) for key, value in (settings or {}).items()}
+        self.settings = settings or {}
+        """From the next start on."""
         self._process: subprocess.Popen[str] | None = None
         # Not beside the data, whose disk may be full.
         self._errors = Path(tempfile.gettempdir(), f"ottla-chaos-{uuid.uuid4()}.stderr")
@@ -48,9 +49,9 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         command = [sys.executable, "-m", "ottla.cli.main", "start", "--port", str(self.port)]
-        if "log.dirs" not in self._settings:
+        if "log.dirs" not in self.settings:
             command += ["--data-dir", str(self.data_dir)]
-        for key, value in self._settings.items():
+        for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         return command
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,18 @@ def test_settings_of_topics_and_of_the_broker_hold(broker):
     with Broker(memory=True, config={"message.max.bytes": 100}) as other:
         other.create_topic("orders")
         assert produce(other, b"x" * 200) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_old_records_go_while_the_broker_runs():
+    with Broker(config={"log.retention.check.interval.ms": 5}) as broker:
+        broker.create_topic("orders", retention_ms=1000)
+        broker.create_topic("visits", retention_ms=-1)
+        for topic in ("orders", "visits"):
+            assert produce(broker, b"of long ago", topic=topic) == ErrorCode.NONE
+        while broker.records("orders"):
+            time.sleep(0.001)
+        assert len(broker.records("visits")) == 1
+        assert produce(broker, b"tea", topic="visits") == ErrorCode.NONE
 
 
 def test_a_misspelt_setting_is_named_and_nothing_stays_behind():
