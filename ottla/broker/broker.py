@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ottla.broker.authorizer import AllowAll, Authorizer
 from ottla.broker.config import BrokerConfig
@@ -16,8 +18,6 @@ from ottla.broker.configs import Configs
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.election import ControllerHost
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.http import HttpServer
 from ottla.broker.listeners import Listener, listeners_of, parse_address
 from ottla.broker.metadata import Metadata
 from ottla.broker.metrics import BrokerMetrics, TopicMeters
@@ -34,6 +34,10 @@ from ottla.metadata.embedded import EmbeddedStore
 from ottla.network.connection import Limits
 from ottla.network.server import Admission, Server
 from ottla.storage.files import Files, OsFiles
+
+if TYPE_CHECKING:
+    from ottla.broker.fetch_sessions import FetchSessions
+    from ottla.broker.http import HttpServer
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +62,6 @@ class Broker:
         self.configs = Configs(config)
         self.metadata = Metadata()
         self.replicas = Replicas(self.node_id, self.files, self.configs.topic, self._is_known)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self.authorizer: Authorizer = AllowAll()
         self.throttle: Throttle = NoThrottle()
         self.observers: list[Observer] = []
@@ -75,10 +78,10 @@ class Broker:
                 config.frame_timeout_ms,
                 config.connections_max_idle_ms,
             ),
-            Admission(config.max_connections, config.max_connections_per_ip),
+            Admission(config.max_connections, config.max_connections_per_ip, config.connections_per_ip),
             self.clock.monotonic_ms,
         )
-        self.http = HttpServer(self.registry, lambda: self.why_not_ready)
+        self._http: HttpServer | None = None
         self.upkeep = Upkeep(self.replicas, config, self.files, self.clock)
         self.listeners: list[Listener] = []
         self.http_port: int | None = None
@@ -139,8 +142,11 @@ class Broker:
 
     async def _start_http(self) -> None:
         if self.config.http_listen:
+            from ottla.broker.http import HttpServer
+
             address = parse_address(self.config.http_listen, "http.listen")
-            self.http_port = await self.http.start(address.host, address.port)
+            self._http = HttpServer(self.registry, lambda: self.why_not_ready)
+            self.http_port = await self._http.start(address.host, address.port)
 
     async def stop(self) -> None:
         """Answer what is under way, then close everything so that the next start finds it in order."""
@@ -160,7 +166,8 @@ class Broker:
         await self._release()
 
     async def _release(self) -> None:
-        await self.http.close()
+        if self._http is not None:
+            await self._http.close()
         with contextlib.suppress(AttributeError):  # it may not have come so far
             await self.store.close()
         self._directories.release()
@@ -168,6 +175,13 @@ class Broker:
     def _all_failed(self) -> None:
         self.why_not_ready = "every log directory has failed"
         self.on_fatal()
+
+    @cached_property
+    def fetch_sessions(self) -> "FetchSessions":
+        """Made at the first fetch: its messages need not be imported for a start."""
+        from ottla.broker.fetch_sessions import FetchSessions
+
+        return FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
 
     # --- facts --------------------------------------------------------------------------------------------------
 
@@ -201,4 +215,6 @@ class Broker:
         metrics.connections_refused.labels().follow(lambda: server.refused)
         metrics.bytes_in.labels().follow(lambda: server.hub.bytes_in)
         metrics.bytes_out.labels().follow(lambda: server.hub.bytes_out)
-        metrics.fetch_sessions.labels().follow(lambda: len(self.fetch_sessions))
+        metrics.fetch_sessions.labels().follow(
+            lambda: len(self.fetch_sessions) if "fetch_sessions" in self.__dict__ else 0
+        )

@@ -47,9 +47,14 @@ BROKERS, CONTROLLERS = 1, 2
 _IDS_SINCE = 12  # v10 and v11 have the field, but no broker ever served it
 _LEVEL_ZERO_SINCE = 4  # older clients fail on a feature whose lowest level is 0
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 71, 72
 _API_KEYS = [
     ApiVersionsResponse.ApiVersion(api_key=row.key, min_version=row.min_version, max_version=row.max_version)
     for row in SERVED.values()
+]
+# Clients that see these ask for subscriptions at once, and some say so on stderr: only for who has subscribed.
+_QUIET_API_KEYS = [
+    row for row in _API_KEYS if row.api_key not in (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY)
 ]
 _Described = DescribeTopicPartitionsResponse.Topic
 
@@ -65,7 +70,7 @@ def api_versions(broker: "Broker", call: Call, request: ApiVersionsRequest) -> A
     shown = [each for each in FEATURES if each.min_level > 0 or call.version >= _LEVEL_ZERO_SINCE]
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=_API_KEYS,
+        api_keys=_API_KEYS if broker.configs.client_metrics else _QUIET_API_KEYS,
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
                 name=each.name, min_version=each.min_level, max_version=each.max_level

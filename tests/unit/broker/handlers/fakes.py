@@ -94,7 +94,7 @@ def broker_with(*topics, nodes=(), config=None):
         metadata=metadata,
         cluster_id="cluster-1",
         config=settings,
-        configs=SimpleNamespace(broker=settings),
+        configs=SimpleNamespace(broker=settings, client_metrics={}),
         authorizer=Permissions(),
         controller=Controller(metadata),
     )

@@ -40,6 +40,9 @@ def codes(response):
 # --- ApiVersions --------------------------------------------------------------------------------------------------
 
 
+TELEMETRY = {71, 72}
+
+
 @pytest.mark.parametrize("version", range(5))
 def test_the_table_of_served_apis_is_told_in_every_version(version):
     found = ask(
@@ -47,8 +50,16 @@ def test_the_table_of_served_apis_is_told_in_every_version(version):
     )
     assert found.error_code == ErrorCode.NONE
     told = {each.api_key: (each.min_version, each.max_version) for each in found.api_keys}
-    assert told == {row.key: (row.min_version, row.max_version) for row in SERVED.values()}
+    served = {row.key: (row.min_version, row.max_version) for row in SERVED.values()}
+    assert told == {key: versions for key, versions in served.items() if key not in TELEMETRY}
     assert not found.zk_migration_ready
+
+
+def test_telemetry_is_offered_once_somebody_has_subscribed_to_it():
+    broker = broker_with()
+    broker.configs.client_metrics["mine"] = object()
+    software = {"client_software_name": "kcat", "client_software_version": "1.7.1"}
+    assert {each.api_key for each in ask(broker, "ApiVersions", 3, **software).api_keys} >= TELEMETRY
 
 
 @pytest.mark.parametrize("name", ["", "-kcat", "kcat-", "k cat", "kcät", "kcat\n"])
