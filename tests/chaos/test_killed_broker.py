@@ -76,7 +76,7 @@ def table(rounds: list[Round], total: int, lost: int, doubled: int) -> str:
     rows = []
     for number, each in enumerate(rounds, 1):
         columns = [str(number), "yes" if each.is_synced else "no", f"{each.acknowledged:,}"]
-        rows.append(" | ".join(["|", *columns, f"{each.served_s:.2f}", f"{each.start_s:.2f}", "|"]))
+        rows.append(f"| {' | '.join(columns)} | {each.served_s:.2f} | {each.start_s:.2f} |")
     return "\n".join(
         [
             "# kill -9 under load",
