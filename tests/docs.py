@@ -20,6 +20,13 @@ def _configuration() -> str:
     return config_markdown([BrokerConfig, TopicConfig])
 
 
+def _metrics() -> str:
+    from ottla.broker.metrics import BrokerMetrics
+    from ottla.core.reference import metrics_markdown
+
+    return metrics_markdown([BrokerMetrics])
+
+
 def _protocol() -> str:
     from ottla.protocol.reference import protocol_markdown
 
@@ -36,6 +43,7 @@ def _cli() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "errors.md": _errors,
     "configuration.md": _configuration,
+    "metrics.md": _metrics,
     "protocol.md": _protocol,
     "cli.md": _cli,
 }

@@ -71,7 +71,9 @@ def metrics_markdown(tables: Iterable[type[Metrics]]) -> str:
             kind += f", {len(metric.buckets)} buckets from {first} to {last}"
         rows.append((f"`{metric.name}`", kind, labels, metric.help))
     return _page(
-        "Metrics", "Shown in Prometheus' text format.", _table(("Name", "Kind", "Labels", "Meaning"), rows)
+        "Metrics",
+        "Served in Prometheus' text format at `/metrics`, on the port of `http.listen`.",
+        _table(("Name", "Kind", "Labels", "Meaning"), rows),
     )
 
 
