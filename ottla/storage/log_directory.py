@@ -195,5 +195,7 @@ class LogDirectory:
 
 
 def _is_deleted(name: str) -> bool:
+    if not name.endswith("-delete"):
+        return False  # almost all of them: looked at again and again, while they are thousands
     found = PartitionDirectory.parse(name)
     return found is not None and found.state == "delete"
