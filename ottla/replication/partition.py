@@ -91,6 +91,15 @@ class Partition:
             f"the leader epoch of {self.topic_partition} is {self.leader_epoch}, not {asked}",
         )
 
+    def _refuse_too_few(self) -> None:
+        """A topic that asks for more replicas than it has is content, as in Kafka, when all of them are in sync."""
+        needed = min(self.config.min_insync_replicas, len(self._followers) + 1)
+        if len(self.isr) < needed:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(self.isr)} of at least {needed} replicas of {self.topic_partition} are in sync",
+            )
+
     # --- writing ------------------------------------------------------------------------------------------------
 
     def append(self, data: Buffer, acks: int, now_ms: int, *, client: bool = True) -> Appended:
@@ -98,11 +107,7 @@ class Partition:
         if not self.is_leader:
             self.check_leader()
         if acks == ALL_REPLICAS and len(self.isr) < self.config.min_insync_replicas:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(self.isr)} of at least {self.config.min_insync_replicas} replicas of "
-                f"{self.topic_partition} are in sync",
-            )
+            self._refuse_too_few()
         appended = self.log.append(data, self.leader_epoch, now_ms, client=client)
         if not appended.is_duplicate:
             self.log_end.advance(self.log.end_offset)

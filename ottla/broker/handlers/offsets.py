@@ -114,6 +114,8 @@ async def _find(partition: Partition, request: ListOffsetsRequest, timestamp: in
         return TimedOffset(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         epoch = log.epochs.epoch_at(log.log_start_offset)
+        if epoch is None and log.log_start_offset == log.end_offset:
+            epoch = partition.leader_epoch  # the file learns of it with the first batch
         return TimedOffset(-1, log.log_start_offset, -1 if epoch is None else epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING):
         return NOWHERE  # nothing is ever moved to another tier

@@ -60,6 +60,11 @@ def orders():
     return partition
 
 
+def test_both_ends_of_an_empty_log_are_in_the_epoch_of_its_leader():
+    partition = led_partition()
+    assert listed(partition, EARLIEST) == listed(partition, LATEST) == (0, 0, -1, EPOCH)
+
+
 @pytest.mark.parametrize("version", range(1, 12))
 def test_the_ends_of_a_log_are_found_in_every_version(orders, version):
     epoch = EPOCH if version >= 4 else -1
