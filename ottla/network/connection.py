@@ -150,6 +150,10 @@ class Connection(asyncio.BufferedProtocol):
         return not (self._replies or self._outbox or self._lent or self._partial or self._backlog)
 
     @property
+    def descriptor(self) -> int:
+        return int(self._transport.get_extra_info("socket").fileno())
+
+    @property
     def is_stalled(self) -> bool:
         """Does the peer leave replies unread?"""
         return not self._is_writable

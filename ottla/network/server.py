@@ -87,6 +87,11 @@ class Server:
         while self.connections:
             await asyncio.sleep(0)
 
+    def descriptors(self) -> list[int]:
+        """Of every open socket: a process that is forked off has them too, and may have to let go of them."""
+        sockets = [socket for server in self._listening for socket in server.sockets]
+        return [socket.fileno() for socket in sockets] + [c.descriptor for c in self.connections if c.is_open]
+
     # --- admission ----------------------------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> str | None:

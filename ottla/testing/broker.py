@@ -8,7 +8,8 @@ the broker that `ottla start` runs, with its data in a temporary directory or in
         ...
         assert [record.value for record in broker.records("orders")] == [b"tea"]
 
-A broker belongs to the process that started it: after a fork the child starts its own.
+A broker belongs to the process that started it: after a fork the child starts its own. It lets go of the sockets that
+came along, or clients would not notice when their broker dies.
 """
 
 import asyncio
@@ -38,6 +39,9 @@ T = TypeVar("T")
 _READ_BYTES = 1 << 20
 _POLL_SECONDS = 0.005
 _IN_MEMORY = "memory"
+
+
+_running: "weakref.WeakSet[AsyncBroker]" = weakref.WeakSet()
 
 
 class StoredRecord(NamedTuple):
@@ -99,6 +103,7 @@ class AsyncBroker:
         node.dispatch.faults.append(self.faults)
         await node.start()
         self._node, self._port = node, node.port
+        _running.add(self)
 
     async def stop(self) -> None:
         """Stop cleanly. The data stay for the next `start`."""
@@ -331,3 +336,17 @@ def _remove_tree(path: str, pid: int) -> None:
     """A child that was forked off leaves its parent's files alone."""
     if os.getpid() == pid:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _let_go() -> None:
+    """In a child that was forked off: the sockets are its parent's. Their numbers stay taken, by nothing."""
+    nodes = [broker._node for broker in _running if broker._node is not None]
+    _running.clear()
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for descriptor in [number for node in nodes for number in node.server.descriptors()]:
+        os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

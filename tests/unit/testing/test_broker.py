@@ -324,6 +324,7 @@ def child_of_a_fork(broker: Broker, told: "multiprocessing.SimpleQueue[object]")
         told.put(own.topics())
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_leaves_the_broker_of_its_parent_alone_and_starts_its_own():
     fork = multiprocessing.get_context("fork")
     told = fork.SimpleQueue()
@@ -336,6 +337,25 @@ def test_a_forked_child_leaves_the_broker_of_its_parent_alone_and_starts_its_own
         child.join()
         assert produce(broker, b"tea") == ErrorCode.NONE
         assert len(broker.records("orders")) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_was_forked_off_does_not_keep_a_killed_broker_half_alive(broker):
+    host, _, port = broker.bootstrap_server.rpartition(":")
+    fork = multiprocessing.get_context("fork")
+    end = fork.Event()
+    with socket.create_connection((host, int(port))) as client:
+        client.settimeout(10)
+        while not broker._inner.node.server.connections:
+            time.sleep(0.001)
+        child = fork.Process(target=end.wait)
+        child.start()
+        broker.kill()
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+        broker.start()
+        end.set()
+        child.join()
 
 
 # --- the async twin -------------------------------------------------------------------------------------------------
