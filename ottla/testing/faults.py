@@ -6,7 +6,6 @@ that tests nothing.
 """
 
 import asyncio
-import difflib
 import threading
 from collections.abc import Awaitable, Iterable
 from typing import Any
@@ -144,5 +143,7 @@ def _code_of(error: str | int) -> ErrorCode:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
+    import difflib  # here, because only a slip of the pen needs it
+
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""
