@@ -10,7 +10,7 @@ import logging
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.broker.metadata import Metadata
 from ottla.broker.orders import Configs, Orders, Replicas
@@ -77,6 +77,12 @@ class Dice:
 
     def below(self, bound: int) -> int:
         return (self._source or random).randrange(bound)
+
+
+def _seen(done: "asyncio.Future[Any]") -> None:
+    """Whoever asked may be gone: then nobody is left to hear of an error, and that is no news for the log."""
+    if not done.cancelled():
+        done.exception()
 
 
 class ControllerHost:
@@ -284,6 +290,7 @@ class ControllerHost:
         """Take over as controller: read everything, set it right, and finish what was left half-done."""
         context = await load_context(self._store, self.node_id, claim.epoch, claim.version)
         self._orders.follow_configs({resource: config.values for resource, config in context.configs.items()})
+        await self._carry_out(context, configs.drop_orphans(context))
         await self._carry_out(context, brokers.begin(context, born))
         await self._bury(context)
         self._context = context
@@ -293,7 +300,9 @@ class ControllerHost:
 
     async def _command(self, work: Callable[[Context], Awaitable[T]]) -> T:
         # Whoever asked may go away in the middle; what is begun is finished all the same.
-        return await asyncio.shield(asyncio.ensure_future(self._run(work)))
+        running = asyncio.ensure_future(self._run(work))
+        running.add_done_callback(_seen)
+        return await asyncio.shield(running)
 
     async def _run(self, work: Callable[[Context], Awaitable[T]]) -> T:
         async with self._turn:

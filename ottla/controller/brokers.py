@@ -105,9 +105,10 @@ def _settle(
     decision.effects += partitions.orders(everything, [id for id in live if id in ignorant])
     decision.effects += partitions.orders(news, [id for id in live if id not in ignorant])
     for id in live:
-        topics = images if id in ignorant else changed
+        # Who was told by a controller that died since may still believe in a topic that is doomed.
+        topics, gone = (images, tuple(context.doomed)) if id in ignorant else (changed, ())
         shown = tuple(partitions.settled(image) for image in topics)
-        decision.effects.append(UpdateMetadata(id, shown, brokers=tuple(live.values())))
+        decision.effects.append(UpdateMetadata(id, shown, gone, tuple(live.values())))
     return decision
 
 

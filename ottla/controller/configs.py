@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.context import Context
-from ottla.controller.decision import ConfigChange, ConfigStored, Decision
+from ottla.controller.decision import ConfigChange, ConfigDropped, ConfigStored, Decision
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.metadata.paths import DEFAULT_ENTITY, ConfigNode, unescape
-from ottla.metadata.store import Create, Op, Set
+from ottla.metadata.store import Create, Delete, Op, Set
 
 KINDS = {
     ResourceType.TOPIC: "topics",
@@ -70,3 +70,15 @@ def store(context: Context, resource: ConfigResource, values: Mapping[str, str])
     write: Op = Create(path, data) if stored is None else Set(path, data, stored.version)
     version = 0 if stored is None else stored.version + 1
     return Decision([write], [ConfigStored(resource, values, version)], [ConfigChange(resource, values)])
+
+
+def drop_orphans(context: Context) -> Decision:
+    """Remove the settings of topics that do not exist: a controller died before it came to the topic itself."""
+    decision = Decision()
+    for resource, stored in context.configs.items():
+        name = resource.name
+        if resource.type is ResourceType.TOPIC and name not in context.topics and name not in context.doomed:
+            decision.writes.append(Delete(path_of(resource), stored.version))
+            decision.changes.append(ConfigDropped(resource))
+            decision.effects.append(ConfigChange(resource, None))
+    return decision

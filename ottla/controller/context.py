@@ -8,6 +8,7 @@ from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.decision import (
     BrokersChanged,
     Change,
+    ConfigDropped,
     ConfigStored,
     TopicBuried,
     TopicChanged,
@@ -79,3 +80,5 @@ class Context:
                 self.brokers = {broker.node_id: broker for broker in brokers}
             case ConfigStored(resource, values, version):
                 self.configs[resource] = StoredConfig(values, version)
+            case ConfigDropped(resource):
+                self.configs.pop(resource, None)

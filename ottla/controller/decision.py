@@ -49,7 +49,13 @@ class ConfigStored(NamedTuple):
     version: int
 
 
-Change = TopicChanged | TopicDoomed | TopicBuried | BrokersChanged | ConfigStored
+class ConfigDropped(NamedTuple):
+    """There are no settings of that resource any more."""
+
+    resource: ConfigResource
+
+
+Change = TopicChanged | TopicDoomed | TopicBuried | BrokersChanged | ConfigStored | ConfigDropped
 
 
 class LeaderAndIsr(NamedTuple):

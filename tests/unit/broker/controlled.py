@@ -1,5 +1,6 @@
 """A controller's host with a broker around it that only writes down what it is told."""
 
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,8 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.metadata.store import MetadataStore
 from ottla.replication.state import Endpoint, PartitionState
+
+_seeds = itertools.count()  # two lives must not make up the same topic ids
 
 
 class FakeReplicas:
@@ -92,7 +95,7 @@ class Life:
             configs=self.configs,
             clock=ManualClock(),
             defaults=lambda: Defaults(partitions, 1),
-            chance=random.Random(1),
+            chance=random.Random(next(_seeds)),
         )
 
     async def begin(self) -> "Life":

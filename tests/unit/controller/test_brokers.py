@@ -123,6 +123,7 @@ def test_replicas_of_a_doomed_topic_are_stopped_again_by_the_next_controller():
     both = {TopicPartition("t", 0): True, TopicPartition("t", 1): True}
     assert effects(decision, StopReplicas) == [StopReplicas(0, both), StopReplicas(1, both)]
     assert effects(decision, LeaderAndIsr) == []
+    assert [update.deleted for update in effects(decision, UpdateMetadata)] == [("t",), ("t",)]
 
 
 def test_a_failed_disk_moves_leadership_and_is_shown():

@@ -6,7 +6,7 @@ from ottla.controller import configs
 from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
 from ottla.controller.decision import ConfigChange
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.metadata.store import Create, Set
+from ottla.metadata.store import Create, Delete, Set
 from tests.unit.controller.helpers import carried_out, cluster, with_topic
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -71,3 +71,13 @@ def test_the_first_settings_of_a_resource_make_its_node(context):
 
 def test_settings_that_stay_the_same_are_no_change(context):
     assert configs.alter(context, TOPIC, {"b": "2", "a": "1"}).writes == []
+
+
+def test_settings_of_topics_that_never_came_to_be_are_dropped(context):
+    orphan, group = ConfigResource(ResourceType.TOPIC, "never"), ConfigResource(ResourceType.GROUP, "g")
+    for resource in (orphan, group):
+        carried_out(context, configs.store(context, resource, {"a": "1"}))
+    decision = carried_out(context, configs.drop_orphans(context))
+    assert decision.writes == [Delete("/config/topics/never", 0)]
+    assert decision.effects == [ConfigChange(orphan, None)]
+    assert context.configs.keys() == {TOPIC, group}
