@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from ottla.broker.http import HttpServer
 
 logger = logging.getLogger(__name__)
+
+_OPENERS = 2
+"""Threads that decompress what producers sent. Each may hold as much as a batch may decompress to, so they are few."""
 
 
 class Broker:
@@ -83,6 +87,7 @@ class Broker:
         )
         self._http: HttpServer | None = None
         self.upkeep = Upkeep(self.replicas, config, self.files, self.clock)
+        self.openers = ThreadPoolExecutor(_OPENERS, "open-batches")
         self.listeners: list[Listener] = []
         self.http_port: int | None = None
         self._on_progress = on_progress
@@ -166,6 +171,7 @@ class Broker:
         await self._release()
 
     async def _release(self) -> None:
+        self.openers.shutdown(wait=False, cancel_futures=True)
         if self._http is not None:
             await self._http.close()
         with contextlib.suppress(AttributeError):  # it may not have come so far

@@ -69,5 +69,10 @@ class BrokerProcess:
         return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
     @property
+    def rss_peak_bytes(self) -> int:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+    @property
     def file_count(self) -> int:
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))

@@ -126,7 +126,7 @@ def test_b04_api_versions_in_a_version_to_come_is_answered_in_version_0(raw, ver
         ApiVersionsRequest(client_software_name="raw", client_software_version="1"), row.max_version
     )
     assert again.error_code == 0
-    assert len(again.api_keys) > 20
+    assert len(again.api_keys) >= 10
 
 
 # --- bodies -----------------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ async def _in_turn(
     try:
         for append in appends:
             if append.partition is not None and type(append.records) is Slow:
-                await _open(append, append.records)
+                await _open(broker, append, append.records)
         if before is not None:
             await before
         _append_all(broker, appends, request.acks)
@@ -123,10 +123,23 @@ async def _in_turn(
     return await settled if type(settled) is CoroutineType else settled  # type: ignore[return-value]  # one or the other
 
 
-async def _open(append: _Append, records: Slow) -> None:
+async def _open(broker: "Broker", append: _Append, records: Slow) -> None:
     try:
         opened = records.attempt()
-        append.records = await asyncio.to_thread(records.run) if opened is None else opened
+    except KafkaError as error:
+        append.refuse(error)
+        return
+    if opened is not None:
+        append.records = opened
+    else:
+        await asyncio.get_running_loop().run_in_executor(broker.openers, _open_in_thread, append, records)
+
+
+def _open_in_thread(append: _Append, records: Slow) -> None:
+    """What comes of it does not travel through the future: a future of a thread is part of a cycle, and keeps results,
+    and with an error the frames that hold the decompressed records, until the collector comes by."""
+    try:
+        append.records = records.run()
     except KafkaError as error:
         append.refuse(error)
 
