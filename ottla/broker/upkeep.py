@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETENTION_MS = 30_000  # after the start: clients come first
 FLUSH_LOOK_MS = 1_000  # how often logs are asked whether they want a sync, if no setting says oftener
-PRODUCERS_LOOK_MS = 600_000
 WAIT_S_MAX = 86_400.0
 LOGS_AT_A_TIME = 50  # some 0.3 ms of work before requests get their turn
 FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -56,6 +55,9 @@ class Keeper(Protocol):
     def directories(self) -> Sequence[Directory]: ...
 
     def directory_failed(self, path: str, error: OSError) -> object: ...
+
+    def commit_of(self, log: Log) -> GroupCommit:
+        """Who syncs this log, for producers that wait for it, too."""
 
 
 class Settings(Protocol):
@@ -127,8 +129,9 @@ class Upkeep:
             Duty(self.flush_due_logs, every("log.flush.scheduler.interval.ms", FLUSH_LOOK_MS)),
             Duty(self.note_high_watermarks, every("replica.high.watermark.checkpoint.interval.ms")),
             Duty(self.note_recovery_points, every("log.flush.offset.checkpoint.interval.ms")),
+            Duty(self.note_log_starts, every("log.flush.start.offset.checkpoint.interval.ms")),
             Duty(self.delete_old_segments, every("log.retention.check.interval.ms"), FIRST_RETENTION_MS),
-            Duty(self.expire_producers, lambda: PRODUCERS_LOOK_MS),
+            Duty(self.expire_producers, every("producer.id.expiration.check.interval.ms")),
             Duty(self.remove_deleted_partitions, every("log.segment.delete.delay.ms")),
         ]
 
@@ -188,7 +191,7 @@ class Upkeep:
 
         def flush(log: Log) -> Awaitable[None] | None:
             if log.has_closed_unsynced or log.is_flush_due(now_ms):
-                return GroupCommit(log, self._files).reach(log.end_offset)
+                return self._keeper.commit_of(log).reach(log.end_offset)
             return None
 
         await self._for_each_log(flush)
@@ -206,8 +209,10 @@ class Upkeep:
         await self._checkpoint(checkpoints.HIGH_WATERMARK)
 
     async def note_recovery_points(self) -> None:
-        """And where logs start."""
-        await self._checkpoint(checkpoints.RECOVERY_POINT, checkpoints.LOG_START)
+        await self._checkpoint(checkpoints.RECOVERY_POINT)
+
+    async def note_log_starts(self) -> None:
+        await self._checkpoint(checkpoints.LOG_START)
 
     async def remove_deleted_partitions(self) -> None:
         """The files of deleted partitions, once they lay there for `log.segment.delete.delay.ms`."""
@@ -226,10 +231,10 @@ class Upkeep:
             seen |= {f"{directory.path}/{name}": at_ms for name, at_ms in since.items() if name not in due}
         self._deleted_seen = seen
 
-    async def _checkpoint(self, *names: str) -> None:
+    async def _checkpoint(self, name: str) -> None:
         for directory in list(self._keeper.directories):
             try:
-                for write in directory.begin_checkpoint(*names):
+                for write in directory.begin_checkpoint(name):
                     await asyncio.to_thread(write)
             except OSError as error:
                 self._disk_refused(directory, error)

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from ottla.broker.config import BrokerConfig
 from ottla.broker.upkeep import JUMP_BELIEVED_AFTER_MS, JUMP_MS_MAX, SoberClock, Upkeep
 from ottla.core.clock import ManualClock
 from ottla.core.ids import TopicPartition
@@ -22,8 +23,10 @@ SETTINGS = {
     "log.flush.scheduler.interval.ms": 2**63 - 1,
     "replica.high.watermark.checkpoint.interval.ms": 5_000,
     "log.flush.offset.checkpoint.interval.ms": 60_000,
+    "log.flush.start.offset.checkpoint.interval.ms": 60_000,
     "log.retention.check.interval.ms": 300_000,
     "log.segment.delete.delay.ms": 60_000,
+    "producer.id.expiration.check.interval.ms": 600_000,
 }
 
 
@@ -161,6 +164,7 @@ def test_high_watermarks_and_recovery_points_are_noted():
     log.flush()
     asyncio.run(kept.upkeep.note_recovery_points())
     assert kept.offsets(checkpoints.RECOVERY_POINT) == {ORDERS: 5}
+    asyncio.run(kept.upkeep.note_log_starts())
     assert kept.offsets(checkpoints.LOG_START) == {ORDERS: 3}
 
 
@@ -289,6 +293,15 @@ def test_duties_come_round_by_themselves_until_they_are_stopped(caplog):
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(scenario())
+
+
+def test_the_settings_of_a_broker_say_how_often():
+    kept = Kept()
+    upkeep = Upkeep(kept, BrokerConfig(), kept.disk, kept.clock)
+    intervals = {duty.name: duty.interval_ms() for duty in upkeep.duties}
+    assert intervals["delete old segments"] == 300_000
+    assert intervals["flush due logs"] == 1_000
+    assert min(intervals.values()) >= 1_000
 
 
 def test_killing_leaves_no_task_behind():
