@@ -75,6 +75,8 @@ class Segment:
         self._first_timestamp: int | None = None
         self._recent: dict[int, tuple[int, BatchHeader]] = {}
         """The last batches written, by first offset: readers at the end of a log need not look for them."""
+        self._next: dict[int, int] = {}
+        """Where the batches behind the last ones found begin, by first offset: readers mostly go on from there."""
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: int, config: TopicConfig) -> "Segment":
@@ -174,7 +176,13 @@ class Segment:
         """The first batch that reaches `offset`; None if all end before it."""
         if (recent := self._recent.get(offset)) is not None:
             return batch_at(*recent)
-        return find_batch(self.file, self._start_for(offset), self.size, offset)
+        start = self._next.pop(offset, None)
+        found = find_batch(self.file, self._start_for(offset) if start is None else start, self.size, offset)
+        if found is not None:
+            self._next[found.last_offset + 1] = found.position + found.size
+            if len(self._next) > RECENT_MAX:
+                del self._next[next(iter(self._next))]
+        return found
 
     def find_by_time(self, timestamp: int, offset_min: int = 0) -> BatchAt | None:
         """The first batch that reaches `offset_min` and has a record of `timestamp` or later; None if there is none."""
@@ -217,6 +225,7 @@ class Segment:
     def cut(self, position: int) -> None:
         """Drop everything from byte `position` on. Indexes are the caller's."""
         self._recent.clear()
+        self._next.clear()
         self.file.truncate(position)
         self.size = position
         if position == 0:
