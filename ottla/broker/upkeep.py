@@ -18,7 +18,6 @@ from ottla.core.clock import Clock
 from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.storage import checkpoints
-from ottla.storage.files import Files
 from ottla.storage.flushing import GroupCommit
 from ottla.storage.log import Log
 from ottla.storage.segment import Segment
@@ -109,10 +108,9 @@ class Duty(NamedTuple):
 class Upkeep:
     """The duties of one broker. `start` and `stop` it, or `run_once` where a test wants no waiting."""
 
-    def __init__(self, keeper: Keeper, settings: Settings, files: Files, clock: Clock) -> None:
+    def __init__(self, keeper: Keeper, settings: Settings, clock: Clock) -> None:
         self._keeper = keeper
         self._settings = settings
-        self._files = files
         self._clock = clock
         self._sober = SoberClock(clock)
         self._deleted_seen: dict[str, int] = {}  # path of a deleted partition -> when it was first seen

@@ -12,6 +12,7 @@ from ottla.broker.upkeep import JUMP_BELIEVED_AFTER_MS, JUMP_MS_MAX, SoberClock,
 from ottla.core.clock import ManualClock
 from ottla.core.ids import TopicPartition
 from ottla.storage import checkpoints
+from ottla.storage.flushing import GroupCommit
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory
 from ottla.testing.disk import SimDisk
@@ -40,11 +41,14 @@ class Kept:
             LogDirectory.open(self.disk, path, lambda topic: config(**settings)) for path in paths or ("d",)
         ]
         self.failed: dict[str, OSError] = {}
-        self.upkeep = Upkeep(self, SETTINGS, self.disk, self.clock)
+        self.upkeep = Upkeep(self, SETTINGS, self.clock)
 
     def directory_failed(self, path: str, error: OSError) -> None:
         self.failed[path] = error
         self.directories = [d for d in self.directories if d.path != path]
+
+    def commit_of(self, log: Log) -> GroupCommit:
+        return GroupCommit(log, self.disk)
 
     def log(self, partition: TopicPartition = ORDERS, count: int = 0, directory: int = 0) -> Log:
         log = self.directories[directory].create(partition)
@@ -279,7 +283,7 @@ async def until(condition) -> None:
 def test_duties_come_round_by_themselves_until_they_are_stopped(caplog):
     caplog.set_level(logging.DEBUG, "asyncio")
     kept = Kept()
-    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 1), kept.disk, kept.clock)
+    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 1), kept.clock)
 
     async def scenario() -> None:
         kept.upkeep.start()
@@ -297,7 +301,7 @@ def test_duties_come_round_by_themselves_until_they_are_stopped(caplog):
 
 def test_the_settings_of_a_broker_say_how_often():
     kept = Kept()
-    upkeep = Upkeep(kept, BrokerConfig(), kept.disk, kept.clock)
+    upkeep = Upkeep(kept, BrokerConfig(), kept.clock)
     intervals = {duty.name: duty.interval_ms() for duty in upkeep.duties}
     assert intervals["delete old segments"] == 300_000
     assert intervals["flush due logs"] == 1_000
@@ -317,7 +321,7 @@ def test_killing_leaves_no_task_behind():
 
 def test_settings_without_end_are_waited_for_in_days():
     kept = Kept()
-    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 2**63 - 1), kept.disk, kept.clock)
+    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 2**63 - 1), kept.clock)
 
     async def scenario() -> None:
         kept.upkeep.start()
