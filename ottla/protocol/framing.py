@@ -108,8 +108,10 @@ def size_of(buffer: Buffer, position: int, frame_bytes_max: int) -> int:
 
 def _hint(first: bytes) -> str:
     """What the peer probably speaks instead of Kafka."""
-    if first in (b"GET ", b"POST", b"HEAD", b"PUT ", b"HTTP", b"OPTI", b"CONN", b"PRI "):
+    if first in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN", b"PRI "):
         return " (this looks like HTTP: the peer has the wrong port)"
+    if first == b"HTTP":
+        return " (this looks like the answer of an HTTP server: we have the wrong port)"
     if first[0] == 0x16 and first[1] == 0x03:
         return " (this looks like a TLS handshake: the listener speaks plaintext)"
     if first[0] == 0x15 and first[1] == 0x03:

@@ -414,7 +414,7 @@ def test_an_answer_that_cannot_be_read_closes_the_connection():
 @pytest.mark.parametrize(
     "reply, reason",
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "looks like HTTP"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "looks like the answer of an HTTP server"),
         (b"\x15\x03\x01\x00\x02\x02\x46", "looks like a TLS alert"),
         (b"", "without a word: perhaps this listener wants TLS or SASL"),
     ],
