@@ -8,10 +8,10 @@ served any more before the logs are closed, and what a clean shutdown means is w
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorizer import AllowAll, Authorizer
 from ottla.broker.config import BrokerConfig
@@ -29,6 +29,7 @@ from ottla.broker.throttle import NoThrottle, Throttle
 from ottla.broker.upkeep import Upkeep
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock, SystemClock
+from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.core.metrics import Registry
 from ottla.metadata.embedded import EmbeddedStore
@@ -86,7 +87,7 @@ class Broker:
             self.clock.monotonic_ms,
         )
         self._http: HttpServer | None = None
-        self.upkeep = Upkeep(self.replicas, config, self.files, self.clock)
+        self.upkeep = Upkeep(self.replicas, config, self.clock)
         self.openers = ThreadPoolExecutor(_OPENERS, "open-batches")
         self.listeners: list[Listener] = []
         self.http_port: int | None = None
@@ -98,6 +99,7 @@ class Broker:
         self.producer_ids: ProducerIds
         self.on_fatal: Callable[[], object] = lambda: None
         """Called when there is nothing left to serve: the last log directory has failed."""
+        self._reports: set[asyncio.Task[None]] = set()
         self._follow_gauges()
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -131,10 +133,10 @@ class Broker:
         stored = await self.controller.open()
         self._directories.sign(stored.cluster_id)
         self.why_not_ready = "it opens its logs"
-        await asyncio.to_thread(self.replicas.open, paths, self._on_progress)
+        await _finish(asyncio.to_thread(self.replicas.open, paths, self._on_progress))
         self.replicas.offline |= self._directories.unusable
         self.replicas.forget_strays(stored.topics)
-        self.replicas.on_all_failed = self._all_failed
+        self.replicas.on_failed, self.replicas.on_all_failed = self._some_failed, self._all_failed
         self.why_not_ready = "it waits for the controller"
         await self.controller.elect(
             [listener.endpoint for listener in self.listeners], self.config.broker_rack
@@ -156,17 +158,22 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is under way, then close everything so that the next start finds it in order."""
         self.why_not_ready = "it is stopping"
-        await self.server.close()
-        await self.upkeep.stop()
-        await self.controller.resign()
-        await asyncio.to_thread(self.replicas.close, self.controller.broker_epoch)
-        await self._release()
+        try:
+            await self.server.close()
+            await self.upkeep.stop()
+            await asyncio.gather(*self._reports)
+            await self.controller.resign()
+            await _finish(asyncio.to_thread(self.replicas.close, self.controller.broker_epoch))
+        finally:
+            await self._release()
 
     async def kill(self) -> None:
         """Drop everything as the end of the process would: nothing is flushed, nothing said."""
         self.why_not_ready = "it was killed"
         await self.server.abort()
         self.upkeep.kill()
+        for report in self._reports:
+            report.cancel()
         self.replicas.abandon()
         await self._release()
 
@@ -177,6 +184,18 @@ class Broker:
         with contextlib.suppress(AttributeError):  # it may not have come so far
             await self.store.close()
         self._directories.release()
+
+    def _some_failed(self, partitions: list[TopicPartition]) -> None:
+        report = asyncio.get_running_loop().create_task(self._report(partitions), name="report failed disk")
+        self._reports.add(report)
+        report.add_done_callback(self._reports.discard)
+
+    async def _report(self, partitions: list[TopicPartition]) -> None:
+        """Let the controller know, so that clients learn who leads instead, or that nobody does."""
+        try:
+            await self.controller.replicas_failed(partitions)
+        except KafkaError as error:
+            logger.error("the controller could not be told of %d lost replicas: %s", len(partitions), error)
 
     def _all_failed(self) -> None:
         self.why_not_ready = "every log directory has failed"
@@ -224,3 +243,14 @@ class Broker:
         metrics.fetch_sessions.labels().follow(
             lambda: len(self.fetch_sessions) if "fetch_sessions" in self.__dict__ else 0
         )
+
+
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for work in a thread to end, whatever happens: a cancelled start must not give away the locks of directories
+    in which logs are still being recovered."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -59,16 +59,16 @@ class Directories:
         return usable
 
     def sign(self, cluster_id: str) -> None:
-        """Write whose directories these are; raise ConfigError if one is somebody else's."""
-        for path in self.paths:
-            if path not in self.unusable:
-                self._sign(path, cluster_id)
+        """Write whose directories these are; raise ConfigError, and write nothing, if one is somebody else's."""
+        found = {path: read_meta(self._files, path) for path in self.paths if path not in self.unusable}
+        for path, meta in found.items():
+            if meta is not None:
+                self._check(path, meta, cluster_id)
+        for path, meta in found.items():
+            if meta is None:
+                write_meta(self._files, path, Meta(self._node_id, cluster_id, uuid.uuid4()))
 
-    def _sign(self, path: str, cluster_id: str) -> None:
-        meta = read_meta(self._files, path)
-        if meta is None:
-            write_meta(self._files, path, Meta(self._node_id, cluster_id, uuid.uuid4()))
-            return
+    def _check(self, path: str, meta: Meta, cluster_id: str) -> None:
         if meta.node_id not in (None, self._node_id):
             raise ConfigError(f"{path} belongs to broker {meta.node_id}, this one is {self._node_id}")
         if meta.cluster_id not in (None, cluster_id):

@@ -7,9 +7,9 @@ A directory whose disk fails goes offline alone, with its partitions; the others
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.errors import ConfigError, ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.state import PartitionState
@@ -45,14 +45,19 @@ class Replicas:
         self.offline: dict[str, str] = {}
         """Directories that failed, and why."""
         self._offline_partitions: dict[TopicPartition, str] = {}
-        self._commits: dict[TopicPartition, GroupCommit] = {}
+        self._commits: dict[Log, GroupCommit] = {}
         self._changing = asyncio.Lock()
+        self._controller_epoch = -1
+        self.on_failed: Callable[[list[TopicPartition]], object] = lambda partitions: None
+        """Called with the partitions of a directory that has failed, while others are left."""
         self.on_all_failed: Callable[[], object] = lambda: None
 
     # --- opening and closing ------------------------------------------------------------------------------------
 
     def open(self, paths: Sequence[str], on_progress: Progress = lambda done, total: None) -> None:
-        """Open every directory, recovering what needs it. One that cannot be opened is offline from the start."""
+        """Open every directory, recovering what needs it. One that cannot be opened is offline from the start.
+
+        Raises ConfigError if none can."""
         for path in paths:
             try:
                 directory = LogDirectory.open(self._files, path, self._config_of, on_progress)
@@ -61,6 +66,9 @@ class Replicas:
                 self.offline[path] = str(error)
             else:
                 self.directories.append(directory)
+        if not self.directories:
+            reasons = "; ".join(f"{path}: {reason}" for path, reason in self.offline.items())
+            raise ConfigError(f"no log directory can be used: {reasons}")
 
     @property
     def was_clean(self) -> bool:
@@ -71,10 +79,11 @@ class Replicas:
         """Leave alone what lies here but belongs to no topic of the cluster: it is not served, and not deleted."""
         strays = []
         for directory in self.directories:
-            for topic_partition in list(directory.logs):
+            for topic_partition in [*directory.logs, *directory.damaged]:
                 known, found = topic_ids.get(topic_partition.topic), directory.topic_id(topic_partition)
                 if known is None or found not in (None, known):
-                    directory.release(topic_partition)
+                    if directory.damaged.pop(topic_partition, None) is None:
+                        directory.release(topic_partition)
                     strays.append(topic_partition)
         if strays:
             logger.warning(
@@ -114,11 +123,14 @@ class Replicas:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic_partition}")
 
-    def commit_of(self, partition: Partition) -> GroupCommit:
-        """Who syncs this partition for all that wait for it."""
-        commit = self._commits.get(partition.topic_partition)
+    def commit_of(self, log: Log) -> GroupCommit:
+        """Who syncs this log, one that is in use, for all that wait for it.
+
+        There is one only. Of two syncs at once the kernel tells one that it failed, and the other that all is well.
+        """
+        commit = self._commits.get(log)
         if commit is None:
-            commit = self._commits[partition.topic_partition] = GroupCommit(partition.log, self._files)
+            commit = self._commits[log] = GroupCommit(log, self._files)
         return commit
 
     # --- what the controller says -------------------------------------------------------------------------------
@@ -129,11 +141,20 @@ class Replicas:
         """Become leader or follower of these partitions; create the logs of those that are new here."""
         results = {}
         async with self._changing:
+            if self._is_stale(controller_epoch):
+                return {state.topic_partition: ErrorCode.STALE_CONTROLLER_EPOCH for state in states}
             for state in states:
                 results[state.topic_partition] = self._follow_orders(state)
                 if state.is_new:
                     await asyncio.sleep(0)  # creating a log waits for the disk: let others have their turn
         return results
+
+    def _is_stale(self, controller_epoch: int) -> bool:
+        """Is this the word of a controller that has been replaced, though it does not know yet?"""
+        if controller_epoch < self._controller_epoch:
+            return True
+        self._controller_epoch = controller_epoch
+        return False
 
     def _follow_orders(self, state: PartitionState) -> ErrorCode:
         topic_partition = state.topic_partition
@@ -188,6 +209,8 @@ class Replicas:
         """Stop serving these partitions; where the value is True, delete them."""
         results = {}
         async with self._changing:
+            if self._is_stale(controller_epoch):
+                return dict.fromkeys(partitions, ErrorCode.STALE_CONTROLLER_EPOCH)
             for topic_partition, is_deleted in partitions.items():
                 results[topic_partition] = self._stop(topic_partition, delete=is_deleted)
                 await asyncio.sleep(0)
@@ -198,6 +221,8 @@ class Replicas:
         self._offline_partitions.pop(topic_partition, None)
         for directory in self.directories:
             if delete and (topic_partition in directory.logs or topic_partition in directory.damaged):
+                if (log := directory.logs.get(topic_partition)) is not None:
+                    self._commits.pop(log, None)
                 try:
                     directory.delete(topic_partition)
                 except OSError as error:
@@ -210,7 +235,7 @@ class Replicas:
         if partition is None:
             return
         partition.stop()
-        self._commits.pop(topic_partition, None)
+        self._commits.pop(partition.log, None)
         rest = self._by_topic[topic_partition.topic]
         del rest[topic_partition.partition]
         if not rest:
@@ -219,8 +244,11 @@ class Replicas:
     # --- failing ------------------------------------------------------------------------------------------------
 
     def note_failure(self, partition: Partition) -> None:
-        """A request to this partition met an error of the disk: if its log has failed, so has its directory."""
-        if partition.log.failure is not None:
+        """A request to this partition met an error of the disk: if its log has failed, so has its directory.
+
+        Damage within the log is its own: the others in the directory are as good as before.
+        """
+        if isinstance(partition.log.failure, OSError):
             for directory in self.directories:
                 if directory.logs.get(partition.topic_partition) is partition.log:
                     self.directory_failed(directory.path, partition.log.failure)
@@ -234,16 +262,20 @@ class Replicas:
         logger.error("the log directory %s has failed and goes offline: %s", path, error)
         self.directories.remove(directory)
         self.offline[path] = str(error)
-        for topic_partition in self._partitions_in(directory):
+        lost = self._partitions_in(directory)
+        for topic_partition in lost:
             self._offline_partitions[topic_partition] = f"the log directory {path} has failed: {error}"
             self._forget(topic_partition)
         for log in directory.logs.values():
+            self._commits.pop(log, None)
             log.abandon()
-        if not self.directories:
+        if self.directories:
+            self.on_failed(lost)
+        else:
             logger.critical("no log directory is left")
             self.on_all_failed()
 
-    def _partitions_in(self, directory: LogDirectory) -> Iterable[TopicPartition]:
+    def _partitions_in(self, directory: LogDirectory) -> list[TopicPartition]:
         return [tp for tp, partition in self.partitions.items() if directory.logs.get(tp) is partition.log]
 
 

@@ -51,18 +51,16 @@ class Partition:
         self.state, self.leader_epoch = state, state.leader_epoch
         self.isr = frozenset(state.isr)
         self.is_leader = state.leader == self.broker_id
-        if self.is_leader and (not was_leader or was_epoch != state.leader_epoch):
-            self._begin_leading(state)
-        elif not self.is_leader and was_leader:
-            self._fail_waiters(f"{self.topic_partition} is led by broker {state.leader} now")
         if self.is_leader:
+            # The epoch itself reaches the disk with the first batch that carries it: a start with thousands of
+            # partitions must not wait for thousands of syncs.
+            is_same_reign = was_leader and was_epoch == state.leader_epoch
+            reached = self._followers if is_same_reign else {}
+            self._followers = {id: reached.get(id, -1) for id in state.replicas if id != self.broker_id}
             self._move_high_watermark()
+        elif was_leader:
+            self._fail_waiters(f"{self.topic_partition} is led by broker {state.leader} now")
         return True
-
-    def _begin_leading(self, state: PartitionState) -> None:
-        # The epoch itself reaches the disk with the first batch that carries it: a start with thousands of partitions
-        # must not wait for thousands of syncs.
-        self._followers = {replica: -1 for replica in state.replicas if replica != self.broker_id}
 
     def stop(self) -> None:
         """The replica goes: nobody is to wait for it any longer."""
@@ -91,14 +89,13 @@ class Partition:
             f"the leader epoch of {self.topic_partition} is {self.leader_epoch}, not {asked}",
         )
 
-    def _refuse_too_few(self) -> None:
-        """A topic that asks for more replicas than it has is content, as in Kafka, when all of them are in sync."""
+    def check_in_sync(self, code: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
+        """Raise unless enough replicas are in sync. A topic that asks for more replicas than it has is content, as in
+        Kafka, when all of them are."""
         needed = min(self.config.min_insync_replicas, len(self._followers) + 1)
         if len(self.isr) < needed:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(self.isr)} of at least {needed} replicas of {self.topic_partition} are in sync",
-            )
+            detail = f"{len(self.isr)} of at least {needed} replicas of {self.topic_partition} are in sync"
+            raise KafkaError(code, detail)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -107,7 +104,7 @@ class Partition:
         if not self.is_leader:
             self.check_leader()
         if acks == ALL_REPLICAS and len(self.isr) < self.config.min_insync_replicas:
-            self._refuse_too_few()
+            self.check_in_sync()
         appended = self.log.append(data, self.leader_epoch, now_ms, client=client)
         if not appended.is_duplicate:
             self.log_end.advance(self.log.end_offset)
@@ -140,6 +137,8 @@ class Partition:
         if epoch == self.leader_epoch:
             return epoch, self.log.end_offset
         latest = self.log.epochs.latest
+        if latest is None and 0 <= epoch < self.leader_epoch:
+            return epoch, self.log.end_offset  # nothing was written at all: it ended where we begin
         if latest is not None and latest < epoch < self.leader_epoch:
             return latest, self.log.end_offset  # nothing was written in the epochs since
         end = self.log.epochs.end_of(epoch, self.log.end_offset)

@@ -197,23 +197,28 @@ def _settle(
 async def _wait(
     broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
 ) -> ProduceResponse | None:
+    deadline = broker.clock.monotonic_ms() + request.timeout_ms
     for append in appends:
         if append.partition is not None:
-            await _wait_for(broker, append, append.partition, request)
+            await _wait_for(broker, append, append.partition, request, deadline)
     if call.version >= LEADER_HINTS_SINCE:
         _hint(broker, call, response, appends)
     return response
 
 
-async def _wait_for(broker: "Broker", append: _Append, partition: Partition, request: ProduceRequest) -> None:
+async def _wait_for(
+    broker: "Broker", append: _Append, partition: Partition, request: ProduceRequest, deadline_ms: int
+) -> None:
     """Wait for the disk, if the topic's flush policy says so, and for the replicas, if the producer does."""
     try:
-        await broker.replicas.commit_of(partition).settle(append.end_offset, broker.clock.now_ms())
-        if request.acks == ALL_REPLICAS and not await reach(
-            partition.high_watermark, append.end_offset, request.timeout_ms
-        ):
-            detail = f"not replicated within {request.timeout_ms} ms"
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
+        partition.check_leader()  # it may be gone by now: this is not the first of the request that is waited for
+        await broker.replicas.commit_of(partition.log).settle(append.end_offset, broker.clock.now_ms())
+        if request.acks == ALL_REPLICAS:
+            left_ms = max(0, deadline_ms - broker.clock.monotonic_ms())
+            if not await reach(partition.high_watermark, append.end_offset, left_ms):
+                detail = f"not replicated within {request.timeout_ms} ms"
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
+            partition.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     except KafkaError as error:
         append.refuse(error)
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
