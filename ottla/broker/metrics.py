@@ -31,14 +31,14 @@ class BrokerMetrics(Metrics):
     partitions_led = Gauge("ottla_partitions_led", "Partitions that this broker leads.")
     offline_directories = Gauge("ottla_offline_log_directories", "Log directories that have failed.")
     connections = Gauge("ottla_connections", "Connections of clients.")
-    connections_accepted = Gauge(
-        "ottla_connections_accepted", "Connections since the start, those refused included."
+    connections_accepted = Counter(
+        "ottla_connections_accepted_total", "Connections since the start, those refused included."
     )
-    connections_refused = Gauge(
-        "ottla_connections_refused", "Connections refused because there were too many."
+    connections_refused = Counter(
+        "ottla_connections_refused_total", "Connections refused because there were too many."
     )
-    bytes_in = Gauge("ottla_network_bytes_in", "Bytes received from clients since the start.")
-    bytes_out = Gauge("ottla_network_bytes_out", "Bytes sent to clients since the start.")
+    bytes_in = Counter("ottla_network_bytes_in_total", "Bytes received from clients since the start.")
+    bytes_out = Counter("ottla_network_bytes_out_total", "Bytes sent to clients since the start.")
     fetch_sessions = Gauge("ottla_fetch_sessions", "Incremental fetch sessions.")
 
 

@@ -52,16 +52,21 @@ SIZE_BYTES = exponential(64, 4, 12)
 class CounterValue:
     """A number that only grows."""
 
-    __slots__ = ("value",)
+    __slots__ = ("_source", "value")
 
     def __init__(self) -> None:
         self.value: float = 0
+        self._source: Callable[[], float] | None = None
 
     def add(self, amount: float = 1) -> None:
         self.value += amount
 
+    def follow(self, source: Callable[[], float]) -> None:
+        """Ask `source`, which counts anyway, whenever the counter is read."""
+        self._source = source
+
     def samples(self) -> Iterator[Sample]:
-        yield "", (), self.value
+        yield "", (), self.value if self._source is None else self._source()
 
 
 class GaugeValue:

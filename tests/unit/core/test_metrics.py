@@ -5,6 +5,7 @@ import pytest
 
 from ottla.core.metrics import (
     Counter,
+    CounterValue,
     Gauge,
     Histogram,
     Metrics,
@@ -191,3 +192,12 @@ def test_a_declaration_that_prometheus_could_not_read_is_a_bug(declare: Callable
 
 def test_exponential_buckets_grow_by_their_factor() -> None:
     assert exponential(1, 2, 4) == (1, 2, 4, 8)
+
+
+def test_a_counter_can_follow_a_number_that_is_counted_elsewhere():
+    counter = CounterValue()
+    seen = [7]
+    counter.follow(lambda: seen[0])
+    assert list(counter.samples()) == [("", (), 7)]
+    seen[0] = 9
+    assert list(counter.samples()) == [("", (), 9)]
