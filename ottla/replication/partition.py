@@ -111,6 +111,10 @@ class Partition:
             self._move_high_watermark()
         return appended
 
+    def has_follower(self, replica: int) -> bool:
+        """Is this broker one of those that copy from here?"""
+        return replica in self._followers
+
     def follower_fetched(self, replica: int, offset: int) -> None:
         """A follower asks for `offset`, so it has everything below."""
         if replica in self._followers:

@@ -4,6 +4,7 @@ Nothing is read here. A stretch is a place in a file; the connection reads it wh
 the reader wants at least means waiting for the first watermark that moves, or until its patience ends.
 """
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from ottla.protocol.primitives import part_size
 from ottla.records.convert import down_convert
 from ottla.records.errors import RecordError
 from ottla.replication.partition import Partition
+from ottla.storage.log import Log
+from ottla.storage.reading import Slice
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -40,6 +43,8 @@ async def fetch(broker: "Broker", call: Call, request: FetchRequest) -> FetchRes
     reading.read()
     if reading.must_wait:
         await _wait(broker, reading)
+    if call.version < BATCHES_SINCE:
+        await reading.down_convert()
     reading.account()
     response = context.answer(reading.answers)
     if call.version >= LEADER_HINTS_SINCE:
@@ -51,9 +56,10 @@ async def _wait(broker: "Broker", reading: "_Reading") -> None:
     deadline = broker.clock.monotonic_ms() + min(reading.request.max_wait_ms, MAX_WAIT_MS_MAX)
     while reading.must_wait:
         left_ms = deadline - broker.clock.monotonic_ms()
-        if left_ms <= 0 or not await any_moves(reading.marks(), left_ms):
+        if left_ms <= 0:
             return
-        reading.read()
+        await any_moves(reading.marks(), left_ms)
+        reading.read()  # when the time is up, too: what was found before may be deleted by now
 
 
 class _Reading:
@@ -69,18 +75,18 @@ class _Reading:
         self._bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.answers: list[_Answer] = []
         self._size = 0
-        self._has_error = False
+        self._is_urgent = False
 
     @property
     def must_wait(self) -> bool:
         """Is there too little to answer, and nothing that the reader must be told at once?"""
-        if self._has_error or not self._wanted:
+        if self._is_urgent or not self._wanted:
             return False
         return self._size < self.request.min_bytes and self.request.max_wait_ms > 0
 
     def read(self) -> None:
         """Find what each partition has, up to the limits."""
-        self._size, self._has_error = 0, False
+        self._size, self._is_urgent = 0, False
         self.answers = [self._read_partition(wanted) for wanted in self._wanted]
 
     def _read_partition(self, wanted: Wanted) -> _Answer:
@@ -88,7 +94,7 @@ class _Reading:
         try:
             return self._read_log(self._find(topic, asked), asked)
         except KafkaError as error:
-            self._has_error = True
+            self._is_urgent = True
             return _Answer(
                 partition_index=asked.partition, error_code=error.code, high_watermark=-1, records=b""
             )
@@ -115,7 +121,7 @@ class _Reading:
             )
         partition = broker.replicas.get(topic, asked.partition)
         partition.check_leader(asked.current_leader_epoch)
-        if self._replica >= 0 and (partition.state is None or self._replica not in partition.state.replicas):
+        if self._replica >= 0 and not partition.has_follower(self._replica):
             detail = f"broker {self._replica} has no replica of {partition.topic_partition}"
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
         if self._call.version < ZSTD_SINCE and partition.config.compression_type == "zstd":
@@ -134,32 +140,39 @@ class _Reading:
             records=b"",
         )
         if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, answer):
-            self._has_error = True
+            self._is_urgent = True
             return answer
-        if self._replica >= 0:
+        if self._replica >= 0 and log.log_start_offset <= offset <= log.end_offset:
             partition.follower_fetched(self._replica, offset)
         end = partition.fetchable_end(request.isolation_level, is_follower=self._replica >= 0)
-        room = min(asked.partition_max_bytes, self._bytes_max - self._size)
+        room = max(0, min(asked.partition_max_bytes, self._bytes_max - self._size))
         is_first = self._size == 0 and self._call.version >= AT_LEAST_ONE_SINCE
-        if offset == end or (room <= 0 and not is_first):
+        if offset == end or (room == 0 and not is_first):
             return answer
+        found = self._find_batches(partition, offset, room, end, is_first=is_first)
+        if found.size:
+            answer.records = found
+            self._size += found.size
+            if found.offset < log.segments.active.base_offset < end:
+                self._is_urgent = True  # a slice ends with its segment: there is more, but not in this answer
+            if request.isolation_level:
+                answer.aborted_transactions = _aborted(log, offset, found, end)
+        return answer
+
+    def _find_batches(
+        self, partition: Partition, offset: int, room: int, end: int, *, is_first: bool
+    ) -> Slice:
         try:
-            found = partition.read(offset, max(room, 0), end, at_least_one=is_first)
+            found = partition.read(offset, room, end, at_least_one=is_first)
+            if found.size == room and not is_first and self._call.version >= AT_LEAST_ONE_SINCE:
+                # Half a batch is of no use to a reader that gets whole ones in the end.
+                whole = partition.read(offset, 0, end, at_least_one=True)
+                return found if whole.size <= found.size else Slice(offset, None, 0, 0)
+            return found
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._broker.replicas.note_failure(partition)
             raise
-        if found.size:
-            answer.records = found
-            self._size += found.size
-            if request.isolation_level:
-                answer.aborted_transactions = [
-                    _Answer.AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
-                    for txn in log.aborted_txns(offset, end)
-                ]
-            if self._call.version < BATCHES_SINCE:
-                answer.records = self._down_converted(found.read(), offset)
-        return answer
 
     def _diverges(self, partition: Partition, asked: _Asked, answer: _Answer) -> bool:
         """Was the reader's last record written by a leader whose end of the log is not ours?"""
@@ -171,12 +184,18 @@ class _Reading:
         answer.diverging_epoch = _Answer.EpochEndOffset(epoch=epoch, end_offset=end_offset)
         return True
 
-    def _down_converted(self, data: bytes, offset: int) -> bytes:
+    async def down_convert(self) -> None:
         """For readers from before batches. What they cannot be told (headers, sequences) is left out."""
-        try:
-            return down_convert(data, MAGIC_OF_VERSION[self._call.version], first_offset=offset)
-        except RecordError as error:
-            raise KafkaError(error.code, error.detail) from error
+        magic, run = MAGIC_OF_VERSION[self._call.version], asyncio.get_running_loop().run_in_executor
+        for wanted, answer in zip(self._wanted, self.answers, strict=True):
+            if isinstance(answer.records, Slice):
+                try:
+                    data = answer.records.read()
+                    answer.records = await run(
+                        self._broker.openers, _down_converted, data, magic, wanted[2].fetch_offset
+                    )
+                except KafkaError as error:
+                    answer.error_code, answer.records = error.code, b""
 
     def marks(self) -> Iterator[tuple[Watermark, int]]:
         """What has to move for a second look to be worth it."""
@@ -199,6 +218,22 @@ class _Reading:
                     observer.fetched(
                         TopicPartition(topic, answer.partition_index), wanted[2].fetch_offset, size
                     )
+
+
+def _aborted(log: Log, offset: int, found: Slice, end: int) -> list[_Answer.AbortedTransaction]:
+    """The aborted transactions that wrote to what is sent, or at least to the same segment."""
+    segment = next(log.segments.from_offset(found.offset))
+    return [
+        _Answer.AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
+        for txn in log.aborted_txns(offset, min(end, log.segments.end_of(segment, end)))
+    ]
+
+
+def _down_converted(data: bytes, magic: int, first_offset: int) -> bytes:
+    try:
+        return down_convert(data, magic, first_offset=first_offset)
+    except RecordError as error:
+        raise KafkaError(error.code, error.detail) from error
 
 
 def _hint(broker: "Broker", call: Call, response: FetchResponse) -> None:
