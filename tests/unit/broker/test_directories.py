@@ -1,0 +1,116 @@
+import os
+
+import pytest
+
+from ottla.broker.config import BrokerConfig
+from ottla.broker.directories import METADATA_NAME, Directories
+from ottla.core.errors import ConfigError, ProtocolError
+from ottla.metadata.embedded import MEMORY
+from ottla.storage.files import OsFiles
+from ottla.storage.lock import DirectoryInUseError
+from ottla.storage.meta import Meta, read_meta, write_meta
+from ottla.testing.disk import SimDisk
+
+
+def directories(files, *paths, node_id=1):
+    return Directories(files, BrokerConfig({"log.dirs": ",".join(map(str, paths)), "node.id": node_id}))
+
+
+def test_directories_are_made_and_locked_until_they_are_released():
+    disk = SimDisk()
+    ours = directories(disk, "a", "b/c")
+    assert ours.lock() == ["a", "b/c"]
+    with pytest.raises(DirectoryInUseError):
+        directories(disk, "b/c").lock()
+    ours.release()
+    ours.release()
+    assert directories(disk, "b/c").lock() == ["b/c"]
+
+
+def test_a_second_broker_is_refused_and_told_who_was_first(tmp_path):
+    first, second = directories(OsFiles(), tmp_path), directories(OsFiles(), tmp_path / "new", tmp_path)
+    first.lock()
+    with pytest.raises(
+        DirectoryInUseError, match=rf"{tmp_path} is in use by process {os.getpid()}$"
+    ) as caught:
+        second.lock()
+    assert caught.value.pid == os.getpid()
+    second.release()
+    directories(OsFiles(), tmp_path / "new").lock()
+    first.release()
+
+
+def test_the_store_lies_in_the_first_directory():
+    assert directories(OsFiles(), "/data/a", "/data/b").metadata_path == f"/data/a/{METADATA_NAME}"
+    assert directories(SimDisk(), "a").metadata_path == MEMORY
+
+
+def test_a_directory_that_cannot_be_made_is_left_out(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    ours = directories(OsFiles(), tmp_path / "good", tmp_path / "file" / "below")
+    assert ours.lock() == [str(tmp_path / "good")]
+    assert list(ours.unusable) == [str(tmp_path / "file" / "below")]
+    ours.sign("cluster-1")
+    ours.release()
+
+
+def test_without_the_first_directory_there_is_no_start(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    ours = directories(OsFiles(), tmp_path / "file" / "below", tmp_path / "good")
+    with pytest.raises(ConfigError, match="first log directory"):
+        ours.lock()
+    ours.release()
+
+
+def test_without_any_directory_there_is_no_start(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(ConfigError, match=f"no log directory can be used: {tmp_path}/file/below"):
+        directories(OsFiles(), tmp_path / "file" / "below").lock()
+
+
+def test_new_directories_are_signed_each_with_an_id_of_its_own():
+    disk = SimDisk()
+    ours = directories(disk, "a", "b", node_id=3)
+    ours.lock()
+    ours.sign("cluster-1")
+    first, second = read_meta(disk, "a"), read_meta(disk, "b")
+    assert (first.node_id, first.cluster_id) == (second.node_id, second.cluster_id) == (3, "cluster-1")
+    assert first.directory_id != second.directory_id
+    ours.sign("cluster-1")
+    assert read_meta(disk, "a") == first, "a signature stays"
+
+
+@pytest.mark.parametrize(
+    ("meta", "complaint"),
+    [
+        (Meta(2, "cluster-1"), "b belongs to broker 2, this one is 1"),
+        (Meta(1, "cluster-2"), "b belongs to cluster cluster-2, this broker is in cluster-1"),
+        (Meta(2, "cluster-1", version=0), "b belongs to broker 2, this one is 1"),
+    ],
+)
+def test_the_directory_of_somebody_else_is_refused_and_nothing_is_signed(meta, complaint):
+    disk = SimDisk()
+    ours = directories(disk, "a", "b")
+    ours.lock()
+    write_meta(disk, "b", meta)
+    with pytest.raises(ConfigError, match=complaint):
+        ours.sign("cluster-1")
+    assert read_meta(disk, "a") is None
+    assert read_meta(disk, "b") == meta
+
+
+def test_a_signature_that_names_nobody_is_anybodys():
+    disk = SimDisk()
+    ours = directories(disk, "a")
+    ours.lock()
+    write_meta(disk, "a", Meta(None, None))
+    ours.sign("cluster-1")
+
+
+def test_a_signature_that_makes_no_sense_is_refused():
+    disk = SimDisk()
+    ours = directories(disk, "a")
+    ours.lock()
+    write_meta(disk, "a", Meta(1, "cluster-1", version=9))
+    with pytest.raises(ProtocolError, match=r"a/meta.properties: version 9"):
+        ours.sign("cluster-1")
