@@ -15,6 +15,8 @@ import os
 from setuptools import setup
 
 COMPILED_MODULES = [
+    "ottla/core/watermark.py",
+    "ottla/protocol/exchange.py",
     "ottla/records/record.py",
     "ottla/records/varint.py",
     "ottla/records/section.py",
@@ -31,6 +33,9 @@ COMPILED_MODULES = [
     "ottla/storage/validation.py",
     "ottla/storage/check.py",
     "ottla/storage/log.py",
+    "ottla/replication/partition.py",
+    "ottla/broker/intake.py",
+    "ottla/broker/shortcut.py",
 ]
 
 

@@ -52,7 +52,8 @@ class Watermark:
         """Move forward and tell everybody whose offset is reached."""
         assert to >= self.value, "a watermark moves back only by reset()"
         self.value = to
-        self._tell_reached()
+        if self._waiters:
+            self._tell_reached()
 
     def reset(self, to: int) -> None:
         """Set the value either way, as a follower does that truncates. Who was told already stays told."""

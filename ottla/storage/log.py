@@ -93,10 +93,11 @@ class Log:
         A retry of a batch that is here already writes nothing and gets the offsets it got the first time. `client`
         is False for what a broker writes itself: markers of transactions.
         """
-        self._check_health()
+        if self.failure is not None:
+            self._check_health()
         view = memoryview(data)
         if view.readonly:
-            view = memoryview(bytearray(view))
+            view = memoryview(bytearray(data))
         batches = validation.place(view, self.end_offset, leader_epoch, self.config, now_ms, client=client)
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no batch to append")
@@ -281,8 +282,10 @@ class Log:
         return min(self.high_watermark, max(unstable, self.log_start_offset))
 
     def advance_high_watermark(self, offset: int) -> None:
-        self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
-        self.producers.replicated(self.high_watermark)
+        offset = min(offset, self.end_offset)
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.producers.replicated(offset)
 
     # --- cutting ------------------------------------------------------------------------------------------------
 
