@@ -1,10 +1,12 @@
 """What the pages show is what happens: their Python runs, their commands exist, their output is the real one.
 
-A page is run from top to bottom in one empty directory. A `python` block is run by an interpreter of its own; a
-`text` block right behind it is what it prints. In a `console` block, `$ ` starts a command, and what follows is what
-it shows on a terminal. In an `sh` block only the commands of `ottla` and the targets of `make` are looked up.
+A page is run from top to bottom in one empty directory. A `python` block is run by an interpreter of its own, or by
+pytest if there are tests in it; a `text` block right behind it is what it prints. Where one speaks of a broker on port
+9092, the page has a broker. In a `console` block, `$ ` starts a command, and what follows is what it shows on a
+terminal. In an `sh` block only the commands of `ottla` and the targets of `make` are looked up.
 """
 
+import contextlib
 import os
 import re
 import shlex
@@ -18,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import cli
+from ottla.testing import Broker
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -28,6 +31,13 @@ PAGES = [
 ]
 FRAGMENT = "# from "
 """Starts the first line of a Python block that shows a piece of a file: every line of it must be in that file."""
+SERVER = "127.0.0.1:9092"
+PYTHON = [
+    *(sys.executable, "-W", "error"),
+    # kafka-python reads its own files in a way that was deprecated for a while.
+    *("-W", "ignore::DeprecationWarning:kafka.protocol.schemas.load_json"),
+    *("-W", "ignore::DeprecationWarning:importlib.resources._legacy"),
+]
 
 
 class Block(NamedTuple):
@@ -74,20 +84,33 @@ def _read(terminal: int) -> bytes:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    printed = ""
-    for block in blocks_of(page):
-        where = f"{page.name}:{block.line}"
-        if block.language == "python" and block.text.startswith(FRAGMENT):
-            _check_fragment(block, where)
-        elif block.language == "python":
-            printed = run([sys.executable, "-W", "error", "-c", block.text], tmp_path)
-        elif block.language == "text":
-            assert printed == block.text, where
-        elif block.language == "console":
-            _check_console(block, tmp_path)
-        elif block.language == "sh":
-            for line in block.text.splitlines():
-                _check_exists(line)
+    blocks = list(blocks_of(page))
+    with contextlib.ExitStack() as stack:
+        server = SERVER
+        if any(SERVER in block.text for block in blocks if block.language == "python"):
+            server = stack.enter_context(Broker()).bootstrap_server
+        printed = ""
+        for block in blocks:
+            where = f"{page.name}:{block.line}"
+            if block.language == "python" and block.text.startswith(FRAGMENT):
+                _check_fragment(block, where)
+            elif block.language == "python":
+                printed = _run_python(block.text.replace(SERVER, server), tmp_path)
+            elif block.language == "text":
+                assert printed == block.text, where
+            elif block.language == "console":
+                _check_console(block, tmp_path)
+            elif block.language == "sh":
+                for line in block.text.splitlines():
+                    _check_exists(line)
+
+
+def _run_python(text: str, directory: Path) -> str:
+    if not re.search(r"^def test_", text, re.MULTILINE):
+        return run([*PYTHON, "-c", text], directory)
+    path = directory / "test_example.py"
+    path.write_text(text)
+    return run([*PYTHON, "-m", "pytest", "-q", "-p", "no:randomly", "--rootdir", ".", path.name], directory)
 
 
 def _check_fragment(block: Block, where: str) -> None:
