@@ -72,6 +72,7 @@ class Broker:
         self.observers: list[Observer] = []
         self.metrics = BrokerMetrics()
         self.topic_meters = TopicMeters(self.metrics)
+        self.replicas.on_deleted = self.topic_meters.forget
         self.registry = Registry(self.metrics)
         self.dispatch = Dispatch(self)
         self.server = Server(

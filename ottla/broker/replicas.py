@@ -51,6 +51,8 @@ class Replicas:
         self.on_failed: Callable[[list[TopicPartition]], object] = lambda partitions: None
         """Called with the partitions of a directory that has failed, while others are left."""
         self.on_all_failed: Callable[[], object] = lambda: None
+        self.on_deleted: Callable[[str], object] = lambda topic: None
+        """Called when the last replica of a topic was deleted here."""
 
     # --- opening and closing ------------------------------------------------------------------------------------
 
@@ -228,6 +230,8 @@ class Replicas:
                 except OSError as error:
                     self.directory_failed(directory.path, error)
                     return ErrorCode.KAFKA_STORAGE_ERROR
+        if delete and topic_partition.topic not in self._by_topic:
+            self.on_deleted(topic_partition.topic)
         return ErrorCode.NONE
 
     def _forget(self, topic_partition: TopicPartition) -> None:

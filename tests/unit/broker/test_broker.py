@@ -392,3 +392,15 @@ async def test_it_knows_its_address_its_partitions_and_what_is_known_of_others(t
     assert "partitions 3" in broker.registry.expose()
     assert broker.fetch_sessions is broker.fetch_sessions
     await broker.stop()
+
+
+@scenario
+async def test_the_numbers_of_a_topic_go_with_it(tmp_path):
+    broker = broker_in(tmp_path)
+    await broker.start()
+    await create(broker, "orders", partitions=2)
+    broker.topic_meters["orders"].bytes_in.value += 5
+    assert 'topic="orders"' in broker.registry.expose()
+    await broker.controller.delete_topics(["orders"])
+    assert 'topic="orders"' not in broker.registry.expose()
+    await broker.stop()
