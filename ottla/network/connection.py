@@ -5,8 +5,8 @@ ready in. Whoever serves gets a frame and returns the parts of the reply, or a f
 
 Nothing here grows with what a peer does or leaves undone. Small requests are cut out of one receive buffer that all
 connections share, so an idle connection holds none; a large one gets a buffer that grows with what has arrived, not
-with what was announced. While replies wait for a peer that does not read, or too many requests are under way, no more
-is read from it.
+with what was announced. While replies wait for a peer that does not read, or behind a request that takes its time, or
+too many requests are under way, no more is read from it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from ottla.core.errors import ProtocolError
 from ottla.core.types import Buffer, Part
 from ottla.network.complaints import Complaints
-from ottla.network.parts import BufferPool, Outbox, ShortRead
+from ottla.network.parts import BufferPool, Outbox, ShortRead, held_bytes
 from ottla.protocol.framing import FRAME_BYTES_MAX, size_of
 from ottla.storage.files import aligned_buffer
 
@@ -42,6 +42,8 @@ class Limits(NamedTuple):
     frame_timeout_ms: int = 60_000
     stall_timeout_ms: int = 60_000
     idle_timeout_ms: int = 600_000
+    queued_bytes_max: int = 1024 * 1024
+    """Replies that are ready and wait for one before them."""
 
 
 class Hub:
@@ -81,11 +83,13 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: Buffer = b""
         # Answering.
         self._replies: deque[Reply] = deque()
+        self._queued_bytes = 0
         self._outbox = Outbox()
         self._lent: memoryview | None = None
         """A buffer that the transport still reads from."""
         self._is_reading = True
         self._is_writable = True
+        self._unsent_bytes = 0
         self._mutes = 0
         self.active_ms = 0
         """When something last moved, in either direction."""
@@ -158,6 +162,19 @@ class Connection(asyncio.BufferedProtocol):
         """Does the peer leave replies unread?"""
         return not self._is_writable
 
+    @property
+    def is_reading(self) -> bool:
+        """Is it the peer's turn, or does it have to wait for us?"""
+        return self._is_reading
+
+    def note_progress(self, now_ms: int) -> None:
+        """A peer that takes a large reply slowly does take it: less is unsent than when we last looked."""
+        if not self._is_writable:
+            unsent = self._transport.get_write_buffer_size()
+            if unsent < self._unsent_bytes:
+                self.active_ms = now_ms
+            self._unsent_bytes = unsent
+
     # --- receiving ----------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -176,11 +193,18 @@ class Connection(asyncio.BufferedProtocol):
                 self._filled += count
                 if self._filled == len(self._partial):
                     self._complete(self._partial)
-        except ProtocolError as error:
-            self.close(str(error))
+        except Exception as error:
+            self._give_up(error)
             return
         if self._outbox:
             self._flush()
+
+    def _give_up(self, error: Exception) -> None:
+        """This request has no answer, and so nothing after it can have one. What is answered already is sent."""
+        self._flush()
+        if not isinstance(error, ProtocolError):
+            logger.error("a request of %s could not be served", self.peer, exc_info=error)
+        self.close(str(error) if isinstance(error, ProtocolError) else "a request could not be served")
 
     def eof_received(self) -> bool:
         return False  # the transport closes; replies under way have nobody to go to
@@ -193,7 +217,8 @@ class Connection(asyncio.BufferedProtocol):
             if stop > end:
                 break
             if self._must_wait():
-                self._backlog = bytes(data[position:end])
+                rest = memoryview(data)[position:end]  # a view, or each reply would copy all that waits
+                self._backlog = bytes(rest) if data is self._hub.received else rest
                 self._pause()
                 return
             self._take(bytes(data[position + _SIZE.size : stop]))
@@ -233,7 +258,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _complete(self, partial: memoryview) -> None:
         """The buffer is full: the frame is whole, or it is time for a larger one."""
-        if self._filled < self._frame_size or self._frame_size == 0:
+        if self._frame_size == 0:
+            self._frame_size = _SIZE.size + size_of(partial, 0, self._hub.limits.frame_bytes_max)
+        if self._filled < self._frame_size:
             self._keep(partial, 0, self._filled)
             return
         self._partial, self.frame_since_ms = None, None
@@ -252,7 +279,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         """Are there too many requests under way, replies that are not read, or a throttle?"""
-        is_full = len(self._replies) >= self._hub.limits.in_flight_max
+        limits = self._hub.limits
+        is_full = len(self._replies) >= limits.in_flight_max or self._queued_bytes > limits.queued_bytes_max
         return is_full or not self._is_writable or self._mutes > 0
 
     def _pause(self) -> None:
@@ -268,13 +296,15 @@ class Connection(asyncio.BufferedProtocol):
             backlog, self._backlog = self._backlog, b""
             try:
                 self._cut(backlog, len(backlog))
-            except ProtocolError as error:
-                self.close(str(error))
+            except Exception as error:
+                self._give_up(error)
                 return
             if self._outbox:
                 self._flush()
-        if not self._backlog and self.is_open and not self._is_reading:
+        if not self._backlog and self.is_open and not self._must_wait():
             self._is_reading = True
+            if self.frame_since_ms is not None:
+                self.frame_since_ms = self._hub.now_ms()  # until now the rest was not waited for
             self._transport.resume_reading()
 
     # --- answering ----------------------------------------------------------------------------------------------
@@ -285,6 +315,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(reply, list):
             if self._replies:
                 self._replies.append(reply)
+                self._queued_bytes += held_bytes(reply)
             else:
                 self._outbox.put(reply)
             return True
@@ -292,22 +323,34 @@ class Connection(asyncio.BufferedProtocol):
         reply.add_done_callback(self._on_ready)
         return False
 
-    def _on_ready(self, _: object) -> None:
+    def _on_ready(self, ready: asyncio.Future[Parts]) -> None:
         """Send what is ready from the front of the queue on: a reply waits for those before it."""
-        while self._replies and self.is_open:
+        error = None if ready.cancelled() else ready.exception()
+        if error is not None:
+            logger.error("a request of %s could not be answered", self.peer, exc_info=error)
+        elif not ready.cancelled():
+            self._queued_bytes += held_bytes(ready.result())
+        if not self.is_open:
+            return
+        self.active_ms = self._hub.now_ms()
+        self._dequeue()
+        self._flush()
+        self._go_on()
+
+    def _dequeue(self) -> None:
+        while self._replies:
             first = self._replies[0]
             if not isinstance(first, list):
                 if not first.done():
-                    break
+                    return
                 if first.cancelled() or first.exception() is not None:
+                    self._flush()
                     self.close("a request could not be answered")
                     return
                 first = first.result()
+            self._queued_bytes -= held_bytes(first)
             self._outbox.put(first)
             self._replies.popleft()
-        if self.is_open:
-            self._flush()
-            self._go_on()
 
     def _flush(self) -> None:
         """Give parts to the transport until it has enough."""
@@ -336,6 +379,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_writable = False
+        self.active_ms = self._hub.now_ms()
+        self._unsent_bytes = self._transport.get_write_buffer_size()
         self._pause()
 
     def resume_writing(self) -> None:

@@ -22,6 +22,11 @@ def is_buffer(part: Part) -> TypeGuard[Buffer]:
     return kind is bytearray or kind is memoryview or kind is bytes
 
 
+def held_bytes(parts: list[Part]) -> int:
+    """What parts take in memory; stretches take nothing."""
+    return sum(len(part) for part in parts if is_buffer(part))
+
+
 class ShortRead(OSError):
     """A file ended before the bytes that were promised to the peer: it was truncated meanwhile."""
 
@@ -51,7 +56,7 @@ class Outbox:
         self._start = 0
         """How much of the first part has been taken already."""
         self.held_bytes = 0
-        """What the parts take in memory; stretches take nothing."""
+        """What the parts take in memory."""
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -64,7 +69,7 @@ class Outbox:
 
     def clear(self) -> None:
         self._parts.clear()
-        self.held_bytes = 0
+        self._start = self.held_bytes = 0
 
     def take_buffer(self) -> Buffer | None:
         """The first part, if it can be sent as it is: alone, or too large to be copied."""

@@ -42,6 +42,7 @@ class Server:
         self._per_ip: Counter[str] = Counter()
         self._listening: list[asyncio.Server] = []
         self._sweeper: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     @property
     def connections(self) -> set[Connection]:
@@ -63,6 +64,7 @@ class Server:
 
     async def close(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Accept nobody any more, let requests under way be answered, then close every connection."""
+        self._is_closing = True
         for server in self._listening:
             server.close()
         for connection in list(self.connections):
@@ -74,6 +76,7 @@ class Server:
 
     async def abort(self) -> None:
         """Close everything at once."""
+        self._is_closing = True
         for server in self._listening:
             server.close()
         self._listening.clear()
@@ -82,9 +85,9 @@ class Server:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
             self._sweeper = None
-        for connection in list(self.connections):
-            connection.close()
-        while self.connections:
+        while self.connections:  # again and again: one that was being accepted may come late
+            for connection in list(self.connections):
+                connection.close()
             await asyncio.sleep(0)
 
     def descriptors(self) -> list[int]:
@@ -95,10 +98,12 @@ class Server:
     # --- admission ----------------------------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> str | None:
-        """Why this connection is one too many; None if it is not."""
+        """Why this connection is one too many; None if it is not. It must `leave` in any case."""
         self.accepted += 1
         host = connection.peer_host
         self._per_ip[host] += 1
+        if self._is_closing:
+            return ""
         per_ip_max = self.admission.per_ip_overrides.get(host, self.admission.per_ip_max)
         if self._per_ip[host] > per_ip_max:
             return f"{host} has {per_ip_max} connections already (max.connections.per.ip)"
@@ -123,13 +128,14 @@ class Server:
         """Close connections that have kept us waiting for too long."""
         now_ms, limits = self.hub.now_ms(), self.hub.limits
         for connection in list(self.connections):
+            connection.note_progress(now_ms)
             if (reason := _overdue(connection, now_ms, limits)) is not None:
                 connection.close(reason)
 
 
 def _overdue(connection: Connection, now_ms: int, limits: Limits) -> str | None:
     quiet_ms = now_ms - connection.active_ms
-    since = connection.frame_since_ms
+    since = connection.frame_since_ms if connection.is_reading else None
     if since is not None and now_ms - since > limits.frame_timeout_ms:
         return f"a request was not complete after {limits.frame_timeout_ms // _MS} s"
     if connection.is_stalled and quiet_ms > limits.stall_timeout_ms:
@@ -150,7 +156,7 @@ class _Admitted(Connection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if (reason := self._server.admit(self)) is not None:
-            self._server.refused += 1
+            self._server.refused += bool(reason)
             self.close(reason)
 
     def connection_lost(self, error: Exception | None) -> None:
