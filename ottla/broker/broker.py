@@ -83,6 +83,7 @@ class Broker:
                 config.frame_timeout_ms,
                 config.frame_timeout_ms,
                 config.connections_max_idle_ms,
+                config.queued_reply_max_bytes,
             ),
             Admission(config.max_connections, config.max_connections_per_ip, config.connections_per_ip),
             self.clock.monotonic_ms,
