@@ -8,7 +8,7 @@ ARGS   ?= start
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
-.PHONY: help run test test-pure test-compiled run-compiled explore chaos check format docs compiled bench clean
+.PHONY: help run test test-pure test-compiled run-compiled explore chaos check format docs compat compiled bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +18,9 @@ import pytest
 from tests.interop.features import CODECS
 from tests.oracles import apache_kafka
 
-_START_SECONDS_MAX = 60.0
-_FETCH, _API_VERSIONS = 1, 18
+_START_SECONDS_MAX, _STOP_SECONDS_MAX = 60.0, 30.0
+_ESTABLISHED = "01"  # in the kernel's table of connections
+FETCH, _API_VERSIONS = 1, 18
 _OTTLA = [sys.executable, "-c", "import sys; from ottla.cli.main import main; sys.exit(main())"]
 
 
@@ -42,39 +43,92 @@ def broker_under_test(directory: Path) -> Iterator[str]:
 
 @contextmanager
 def _ottla(directory: Path) -> Iterator[str]:
-    """`ottla start` as a user starts it, on a free port."""
-    output = directory / "output.txt"
-    with output.open("w") as sink:
-        process = subprocess.Popen(
-            [*_OTTLA, "start", "--port", "0", "--data-dir", str(directory / "data")], stdout=sink, stderr=sink
-        )
+    broker = Ottla(directory)
     try:
-        yield _address(process, output)
-        assert process.poll() is None, f"the broker ended: {output.read_text()[-2000:]}"
+        yield broker.address
+        assert broker.is_alive, f"the broker ended: {broker.output}"
     finally:
-        process.send_signal(signal.SIGTERM)
+        broker.stop()
+
+
+class Ottla:
+    """`ottla start` as a user starts it, on a free port that it keeps when it is killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._output = directory / "output.txt"
+        self._start(0)
+        self.address = self._wait_for_address()
+
+    def kill_and_start_again(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._start(int(self.address.rpartition(":")[2]))
+        assert self._wait_for_address() == self.address
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
         try:
-            process.wait(20)
+            self._process.wait(_STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self._process.kill()
+            self._process.wait()
             pytest.fail("the broker did not stop when it was told to")
 
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
-def _address(process: subprocess.Popen[bytes], output: Path) -> str:
+    @property
+    def output(self) -> str:
+        return self._output.read_text()[-2000:]
+
+    def _start(self, port: int) -> None:
+        options = ["start", "--port", str(port), "--data-dir", str(self._directory / "data")]
+        with self._output.open("w") as sink:
+            self._process = subprocess.Popen([*_OTTLA, *options], stdout=sink, stderr=sink)
+
+    def _wait_for_address(self) -> str:
+        deadline = time.monotonic() + _START_SECONDS_MAX
+        while not (found := re.search(r"127\.0\.0\.1:\d+", self.output)):
+            assert self.is_alive and time.monotonic() < deadline, self.output
+            time.sleep(0.02)
+        return found[0]
+
+
+@contextmanager
+def another_connection(bootstrap_server: str) -> Iterator[None]:
+    """Begin something in the block that connects to the broker; the block ends when it has."""
+    before = _connections(bootstrap_server)
+    yield
+    assert eventually(lambda: _connections(bootstrap_server) - before), "nobody connected"
+
+
+def eventually(condition: Callable[[], object]) -> bool:
+    """Does this come true? A cluster tells its brokers of a change after it was decided."""
     deadline = time.monotonic() + _START_SECONDS_MAX
-    while not (found := re.search(r"(?:127\.0\.0\.1|localhost):\d+", output.read_text())):
-        assert process.poll() is None and time.monotonic() < deadline, output.read_text()[-2000:]
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.02)
-    return found[0]
+    return True
 
 
-def served_apis(bootstrap_server: str) -> set[int]:
-    """The keys of the APIs that a broker names, asked in the oldest way there is."""
+def _connections(bootstrap_server: str) -> set[str]:
+    """The other ends of the open connections to a port of this machine."""
+    port = f"{int(bootstrap_server.rpartition(':')[2]):04X}"
+    tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+    rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()]
+    return {row[2] for row in rows if row[1].endswith(f":{port}") and row[3] == _ESTABLISHED}
+
+
+def served_apis(bootstrap_server: str) -> dict[int, tuple[int, int]]:
+    """The APIs and versions that a broker names, asked in the oldest way there is."""
     answer = _ask(bootstrap_server, struct.pack(">hhih", _API_VERSIONS, 0, 1, -1))
     error, count = struct.unpack_from(">hi", answer)
     assert error == 0
-    return {struct.unpack_from(">hhh", answer, 6 + 6 * number)[0] for number in range(count)}
+    rows = [struct.unpack_from(">hhh", answer, 6 + 6 * number) for number in range(count)]
+    return {key: (oldest, newest) for key, oldest, newest in rows}
 
 
 class StoredBatch(NamedTuple):
@@ -89,7 +143,7 @@ def stored_batches(bootstrap_server: str, topic: str) -> list[StoredBatch]:
     name = topic.encode()
     whole = struct.pack(">iiiib", -1, 100, 1, 10_000_000, 0)
     wanted = struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiqi", 1, 0, 0, 10_000_000)
-    answer = _ask(bootstrap_server, struct.pack(">hhih", _FETCH, 4, 1, -1) + whole + wanted)
+    answer = _ask(bootstrap_server, struct.pack(">hhih", FETCH, 4, 1, -1) + whole + wanted)
     partition = 4 + 4 + 2 + len(name) + 4  # after the throttle time, and topics of which there is one
     _, error, _, _, aborted = struct.unpack_from(">ihqqi", answer, partition)
     assert error == 0 and aborted <= 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.brokers import broker_under_test, served_apis
+from tests.interop.brokers import broker_under_test, eventually, served_apis
 from tests.interop.clients.client import Client, Unavailable
 from tests.interop.clients.table import CLIENTS, connect
 from tests.interop.features import FEATURES
@@ -41,7 +41,7 @@ def bootstrap_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def apis(bootstrap_server: str) -> set[int]:
+def apis(bootstrap_server: str) -> dict[int, tuple[int, int]]:
     return served_apis(bootstrap_server)
 
 
@@ -88,6 +88,7 @@ def new_topic(control: Client) -> Callable[..., str]:
         control.create_topic(
             name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
         )
+        assert eventually(lambda: control.partition_count(name) == partitions)
         return name
 
     return make

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.core.errors import ErrorCode
+from tests.interop.brokers import eventually
 from tests.interop.clients.client import Record, Refused
 from tests.interop.features import feature
 
@@ -15,13 +16,14 @@ def test_the_cluster_names_its_brokers(client, bootstrap_server):
 @feature("List and describe topics")
 def test_topics_are_listed_and_described(client, new_topic):
     topic = new_topic(partitions=3)
-    assert topic in client.list_topics()
+    assert eventually(lambda: topic in client.list_topics())
     assert client.partition_count(topic) == 3
 
 
 @feature("Create topics with configs")
 def test_a_topic_is_created_as_it_was_asked_for(client, control, unused_topic):
     client.create_topic(unused_topic, 4, {"retention.ms": "3600000", "cleanup.policy": "compact"})
+    assert eventually(lambda: unused_topic in control.list_topics())
     assert control.partition_count(unused_topic) == 4
     configs = control.topic_configs(unused_topic)
     assert (configs["retention.ms"], configs["cleanup.policy"]) == ("3600000", "compact")
@@ -45,8 +47,9 @@ def test_refusals_reach_the_client_with_their_number(client, new_topic, unused_t
 
 @feature("Read configs")
 def test_configs_are_read_with_their_defaults(client, new_topic):
-    configs = client.topic_configs(new_topic(segment_bytes="1048576"))
-    assert configs["segment.bytes"] == "1048576"
+    topic = new_topic(segment_bytes="1048576")
+    assert eventually(lambda: client.topic_configs(topic)["segment.bytes"] == "1048576")
+    configs = client.topic_configs(topic)
     assert configs["max.message.bytes"] == "1048588"
     assert {"cleanup.policy", "retention.ms", "min.insync.replicas", "compression.type"} <= configs.keys()
 
@@ -55,14 +58,14 @@ def test_configs_are_read_with_their_defaults(client, new_topic):
 def test_configs_are_altered(client, control, new_topic):
     topic = new_topic()
     client.alter_config(topic, "retention.ms", "7200000")
-    assert control.topic_configs(topic)["retention.ms"] == "7200000"
+    assert eventually(lambda: control.topic_configs(topic)["retention.ms"] == "7200000")
 
 
 @feature("Add partitions")
 def test_partitions_are_added_and_can_be_used_at_once(client, control, new_topic):
     topic = new_topic()
     client.create_partitions(topic, 3)
-    assert client.partition_count(topic) == 3
+    assert eventually(lambda: client.partition_count(topic) == 3)
     control.produce(topic, [Record(2, b"k", b"v")])
     assert [each.value for each in client.consume(topic, {2: 0}, 1)] == [b"v"]
 
@@ -81,8 +84,9 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free(client, control, new_topic
     topic = new_topic()
     control.produce(topic, [Record(0, b"k", b"old")])
     client.delete_topic(topic)
-    assert topic not in client.list_topics()
+    assert eventually(lambda: topic not in client.list_topics())
     client.create_topic(topic, 2, {})
+    assert eventually(lambda: control.partition_count(topic) == 2)
     assert client.watermarks(topic, 0) == (0, 0)
 
 

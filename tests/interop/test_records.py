@@ -1,11 +1,12 @@
 """What a client produces is what it consumes: every codec, and every part of a record."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from ottla.core.errors import ErrorCode
-from tests.interop.brokers import stored_batches
+from tests.interop.brokers import FETCH, another_connection, stored_batches
 from tests.interop.clients.client import Record, Refused
 from tests.interop.clients.table import CLIENTS
 from tests.interop.features import CODECS, feature
@@ -136,6 +137,41 @@ def test_a_record_above_the_limit_of_its_topic_is_refused(client, new_topic):
         client.produce(topic, [Record(0, None, b"x" * 5000)])
     assert refusal.value.code == ErrorCode.MESSAGE_TOO_LARGE
     assert_round_trip(client, topic, plain(2))
+
+
+@feature("Decompressed by the broker")
+def test_the_broker_opens_what_a_client_compressed(client, new_topic, bootstrap_server):
+    topic = new_topic(compression_type="uncompressed")
+    for number, codec in enumerate(CODECS):
+        client.produce(topic, plain(50), codec=codec)
+        found = client.consume(topic, {0: 50 * number}, 50)
+        assert contents(found, timestamps=False) == plain(50)
+    assert {each.codec for each in stored_batches(bootstrap_server, topic)} == {"none"}
+
+
+@feature("Message sets of Kafka 0.8 to 0.10")
+@pytest.mark.parametrize("kafka", ["0.8.2", "0.9.0", "0.10.0"])
+def test_old_message_sets_are_converted_both_ways(client, control, new_topic, kafka, apis):
+    if apis[FETCH][0] > 0:
+        pytest.skip("this broker no longer speaks with old clients")
+    topic, old = new_topic(), client.as_of(kafka)
+    for number, codec in enumerate(["none", "gzip", "snappy", "lz4"]):
+        old.produce(topic, plain(20), codec=codec)
+        control.produce(topic, plain(20), codec=codec)
+        for reader in (old, control):
+            found = reader.consume(topic, {0: 40 * number}, 40)
+            assert contents(found, timestamps=False) == plain(20) * 2
+
+
+@feature("Waits for new records")
+def test_a_consumer_waits_for_what_is_yet_to_come(client, control, new_topic, bootstrap_server):
+    topic = new_topic()
+    control.produce(topic, plain(5))
+    with ThreadPoolExecutor(1) as pool:
+        with another_connection(bootstrap_server):
+            waiting = pool.submit(client.consume, topic, {0: 0}, 10)
+        control.produce(topic, plain(5))
+        assert contents(waiting.result(), timestamps=False) == plain(5) * 2
 
 
 @feature("First and last offset")

@@ -24,12 +24,18 @@ from tests.interop.clients.client import WAIT_SECONDS_MAX, Record, Refused
 class ConfluentKafka:
     version = f"{confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}"
 
-    def __init__(self, bootstrap_server: str) -> None:
-        self._common = {"bootstrap.servers": bootstrap_server, "log_level": 2}
+    def __init__(self, bootstrap_server: str, **settings: str) -> None:
+        self._bootstrap = bootstrap_server
+        self._common = {"bootstrap.servers": bootstrap_server, "log_level": 2, **settings}
         self._admin = AdminClient(self._common)
 
     def close(self) -> None:
         self._admin.poll(0)
+
+    def as_of(self, kafka: str) -> "ConfluentKafka":
+        """The same client, which does not ask the broker for versions and takes it for this old Kafka."""
+        settings = {"api.version.request": "false", "broker.version.fallback": kafka}
+        return ConfluentKafka(self._bootstrap, **settings)
 
     def produce(
         self,
@@ -139,7 +145,8 @@ class ConfluentKafka:
         return set(self._admin.list_topics(timeout=WAIT_SECONDS_MAX).topics)
 
     def partition_count(self, topic: str) -> int:
-        return len(self._admin.list_topics(topic, timeout=WAIT_SECONDS_MAX).topics[topic].partitions)
+        found = self._admin.list_topics(topic, timeout=WAIT_SECONDS_MAX).topics[topic]
+        return sum(partition.leader >= 0 for partition in found.partitions.values())
 
     def topic_configs(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, topic)

@@ -1,5 +1,6 @@
 """kcat: the command line tool, with the librdkafka that Debian ships. One process per verb."""
 
+import fcntl
 import itertools
 import json
 import os
@@ -7,23 +8,32 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.interop.clients.client import WAIT_SECONDS_MAX, Record, Refused, Unavailable
 
+_BUILD = Path(__file__).parents[3] / "build" / "interop"
 _KEY_END, _RECORD_END = "<=key=>", "<=record=>"
 _FORMAT = r"%p %o %T %K %S %h\n%k%s\n"
 _CODES = {"Unknown topic or partition": 3, "Message size too large": 10}
 
 
 class Kcat:
-    def __init__(self, bootstrap_server: str) -> None:
-        self._command = ["kcat", "-b", bootstrap_server, "-m", "20"]
+    def __init__(self, bootstrap_server: str, *options: str) -> None:
+        self._bootstrap = bootstrap_server
+        self._command = ["kcat", "-b", bootstrap_server, "-m", "20", *options]
         shown = _run(["kcat", "-V"], b"").decode()
         tool, library = re.findall(r"Version ([\d.]+)", shown), re.findall(r"librdkafka ([\d.]+)", shown)
         self.version = f"{tool[0]}, librdkafka {library[0]}"
 
     def close(self) -> None:
         """Nothing stays open."""
+
+    def as_of(self, kafka: str) -> "Kcat":
+        """The same tool, which does not ask the broker for versions and takes it for this old Kafka."""
+        return Kcat(
+            self._bootstrap, "-X", "api.version.request=false", "-X", f"broker.version.fallback={kafka}"
+        )
 
     def produce(
         self,
@@ -59,20 +69,14 @@ class Kcat:
     def consume(
         self, topic: str, starts: Mapping[int, int], count: int, *, isolation: str = "read_uncommitted"
     ) -> list[Record]:
-        """A process reads one partition to its end, or all of them from the beginning."""
-        common = [
-            *self._command,
-            "-C",
-            "-q",
-            "-t",
-            topic,
-            "-f",
-            _FORMAT,
-            "-X",
-            f"isolation.level={isolation}",
-        ]
+        """A process reads one partition, or all of them, from the beginning; several from elsewhere to their end."""
+        common = [*self._command, "-C", "-E", "-q", "-t", topic, "-f", _FORMAT]
+        common += ["-X", f"isolation.level={isolation}"]
         if len(starts) > 1 and not any(starts.values()):
             return _parse(_run([*common, "-o", "beginning", "-c", str(count)], b""))
+        if len(starts) == 1:
+            ((partition, offset),) = starts.items()
+            return _parse(_run([*common, "-p", str(partition), "-o", str(offset), "-c", str(count)], b""))
         found: list[Record] = []
         for partition, offset in starts.items():
             found += _parse(_run([*common, "-p", str(partition), "-o", str(offset), "-e"], b""))
@@ -112,10 +116,13 @@ def prepare() -> None:
         return
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise Unavailable("kcat is not installed, and only root can install it")
-    for command in (["apt-get", "install", "-y", "-q", "kcat"], ["apt-get", "update", "-q"]) * 2:
-        subprocess.run(command, capture_output=True, timeout=240)
-        if shutil.which("kcat"):
-            return
+    _BUILD.mkdir(parents=True, exist_ok=True)
+    with (_BUILD / "kcat.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may come here at once
+        for command in (["apt-get", "install", "-y", "-q", "kcat"], ["apt-get", "update", "-q"]) * 2:
+            if shutil.which("kcat"):
+                return
+            subprocess.run(command, capture_output=True, timeout=120)
     raise Unavailable("apt-get could not install kcat")
 
 
@@ -152,7 +159,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 def _run(command: list[str], data: bytes) -> bytes:
     done = subprocess.run(command, input=data, capture_output=True, timeout=WAIT_SECONDS_MAX)
-    if done.returncode or b"ERROR" in done.stderr:
+    if done.returncode or (b"ERROR" in done.stderr and "-E" not in command):
         shown = done.stderr.decode()
         raise Refused(next((code for text, code in _CODES.items() if text in shown), -1), shown.strip())
     return done.stdout

@@ -9,6 +9,7 @@ from tests.interop.clients.client import Client
 
 _NO_ADMIN = "the tool has no such command"
 _NO_CALL = "the client has no such call"
+_OLD = {"Message sets of Kafka 0.8 to 0.10": "the client sends what the broker prefers"}
 
 
 class Entry(NamedTuple):
@@ -30,13 +31,14 @@ CLIENTS: dict[str, Entry] = {
         "PyPI; stands for all programs on librdkafka",
     ),
     "kafka-python": Entry(
-        "kafka_python", "KafkaPython", (), {"Null headers": "the client refuses them"}, "PyPI"
+        "kafka_python", "KafkaPython", (), {**_OLD, "Null headers": "the client refuses them"}, "PyPI"
     ),
     "aiokafka": Entry(
         "aio_kafka",
         "AioKafka",
         (),
         {
+            **_OLD,
             "Offset of the newest record": _NO_CALL,
             "Sizes of log directories": _NO_CALL,
             "Producers of a partition": _NO_CALL,
@@ -73,15 +75,17 @@ CLIENTS: dict[str, Entry] = {
         "KafkaJs",
         (),
         {
+            **_OLD,
             "Null headers": "the client cannot send them",
+            "Goes on after the broker was killed": "only its group consumer connects again",
             "Offset of the newest record": _NO_CALL,
             "Sizes of log directories": _NO_CALL,
             "Producers of a partition": _NO_CALL,
         },
         "npm; consumes through the parts of its consumer, which has no mode without a group",
     ),
-    "java": Entry("java", "JavaClient", ("4",), {}, "Maven; Apache's own"),
-    "java-3.9": Entry("java", "JavaClient", ("3",), {}, "Maven; the one that Spark uses"),
+    "java": Entry("java", "JavaClient", ("4",), _OLD, "Maven; Apache's own"),
+    "java-3.9": Entry("java", "JavaClient", ("3",), _OLD, "Maven; the one that Spark uses"),
 }
 
 
