@@ -22,12 +22,20 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> "T | asyncio.Task[T]":
     except StopIteration as done:
         result: T = done.value
         return result
-    return asyncio.get_running_loop().create_task(_rest(coroutine, waits_for))
+    rest = _rest(coroutine, waits_for)
+    rest.send(None)  # from here on a Task that is cancelled before its first step tells the coroutine so
+    return asyncio.get_running_loop().create_task(rest)
+
+
+async def _rest(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> T:
+    """What is left of a coroutine that has suspended once. Tasks take nothing but coroutines since Python 3.12."""
+    return await _steps(coroutine, waits_for)
 
 
 @types.coroutine
-def _rest(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
-    """What is left of a coroutine that has suspended once."""
+def _steps(coroutine: Coroutine[Any, Any, T], ahead: Any) -> Generator[Any, Any, T]:
+    """Yields once for `begin`, then what the coroutine waits for already, then what it waits for next."""
+    waits_for = None
     try:
         while True:
             try:
@@ -35,9 +43,9 @@ def _rest(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, A
             except GeneratorExit:
                 raise
             except BaseException as error:
-                waits_for = coroutine.throw(error)
+                waits_for, ahead = coroutine.throw(error), None
             else:
-                waits_for = coroutine.send(value)
+                waits_for, ahead = ahead if ahead is not None else coroutine.send(value), None
     except StopIteration as done:
         result: T = done.value
         return result
