@@ -188,7 +188,8 @@ class Connection(asyncio.BufferedProtocol):
         self.active_ms = hub.now_ms()
         try:
             if self._partial is None:
-                self._cut(hub.received, count)
+                if not self._serve_alone(hub.received, count):
+                    self._cut(hub.received, count)
             else:
                 self._filled += count
                 if self._filled == len(self._partial):
@@ -198,6 +199,20 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._outbox:
             self._flush()
+
+    def _serve_alone(self, data: memoryview, count: int) -> bool:
+        """The usual case, without ado: one whole request, nothing before it, a reply of one buffer."""
+        if count <= _SIZE.size or _SIZE.unpack_from(data)[0] != count - _SIZE.size:
+            return False
+        if self._replies or self._outbox or count > self._hub.limits.frame_bytes_max:
+            return False
+        reply = self._serve(self, bytes(data[_SIZE.size : count]))
+        if type(reply) is list and len(reply) == 1 and type(reply[0]) is bytearray and self.is_open:
+            self._hub.bytes_out += len(reply[0])
+            self._transport.write(reply[0])
+        else:
+            self._accept(reply)
+        return True
 
     def _give_up(self, error: Exception) -> None:
         """This request has no answer, and so nothing after it can have one. What is answered already is sent."""
@@ -311,7 +326,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self, frame: Buffer) -> bool:
         """Have a request served. True if its answer is there already."""
-        reply = self._serve(self, frame)
+        return self._accept(self._serve(self, frame))
+
+    def _accept(self, reply: Reply) -> bool:
+        """Take a reply in, whose turn may come later. True if it is there already."""
         if isinstance(reply, list):
             if self._replies:
                 self._replies.append(reply)
