@@ -33,7 +33,8 @@ logger = logging.getLogger(__name__)
 
 PRODUCE, API_VERSIONS = 0, 18
 Fault = Callable[[Call, Any], KafkaError | float | Awaitable[None] | None]
-"""A hook of tests: an error to answer with, seconds or something else to wait for first, or None to let it pass."""
+"""A hook of tests: an error to answer with, seconds or something else to wait for first, or None to let it pass. One
+that is false is not asked: requests take the way they take in production."""
 
 
 class Route:
@@ -58,7 +59,8 @@ class Dispatch:
     def serve(self, connection: Connection, frame: Buffer) -> Reply:
         """The reply to a request, or a future of it. Raises ProtocolError if it is none."""
         started = time.perf_counter()
-        shortcut = connection.shortcut if connection.appending is None and not self.faults else None
+        has_faults = bool(self.faults) and any(self.faults)
+        shortcut = connection.shortcut if connection.appending is None and not has_faults else None
         if shortcut is not None and (parts := shortcut.answer(frame)) is not None:
             shortcut.meter.request_ms.observe((time.perf_counter() - started) * 1000)
             return parts  # type: ignore[no-any-return]  # a ProduceShortcut
@@ -77,7 +79,7 @@ class Dispatch:
             raise
         call = Call(connection, key, version, correlation_id, client_id)
         try:
-            handler = route.handler if not self.faults else self._suffer
+            handler = route.handler if not has_faults else self._suffer
             response = handler(self._broker, call, request)
         except Exception as error:
             response = self._failed(route, call, request, error)
@@ -85,17 +87,15 @@ class Dispatch:
             return begin(self._answer_later(route, call, request, response, len(frame), started))
         if key == PRODUCE and response is not None:
             self._learn(connection, route, frame, request, response)
-        return self._finish(route, call, response, len(frame), started)
+        return self._finish(route, call, request, response, len(frame), started)
 
     def _learn(
         self, connection: Connection, route: Route, frame: Buffer, request: Any, response: Any
     ) -> None:
         """Remember how to answer the next request, if it is like this one."""
-        connection.shortcut = None
-        if type(self._broker.throttle) is NoThrottle:
-            connection.shortcut = ProduceShortcut.learn(
-                self._broker, route.exchange, frame, request, response, route.meter
-            )
+        connection.shortcut = ProduceShortcut.learn(
+            self._broker, route.exchange, frame, request, response, route.meter
+        )
 
     async def _answer_later(
         self,
@@ -110,9 +110,11 @@ class Dispatch:
             response = await waiting
         except Exception as error:
             response = self._failed(route, call, request, error)
-        return self._finish(route, call, response, size, started)
+        return self._finish(route, call, request, response, size, started)
 
-    def _finish(self, route: Route, call: Call, response: Any, size: int, started: float) -> Parts:
+    def _finish(
+        self, route: Route, call: Call, request: Any, response: Any, size: int, started: float
+    ) -> Parts:
         """Count the request, slow the client down if it asks too much, and write the reply."""
         meter = route.meter
         meter.requests.value += 1
@@ -124,7 +126,12 @@ class Dispatch:
             response.throttle_time_ms = delay_ms
             self._broker.metrics.throttled_ms.labels().add(delay_ms)
             call.connection.mute(delay_ms / 1000)
-        return route.exchange.write(call.correlation_id, response)
+        try:
+            return route.exchange.write(call.correlation_id, response)
+        except Exception as error:
+            logger.error("a response to %s cannot be written", route.exchange.api.name, exc_info=error)
+            apology = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker cannot write its answer")
+            return route.exchange.write(call.correlation_id, refuse(request, apology, call.version))
 
     def _failed(self, route: Route, call: Call, request: Any, error: Exception) -> Any:
         """The response that tells of an error; None if there is nobody to tell."""

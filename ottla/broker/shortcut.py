@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.authorizer import AllowAll
 from ottla.broker.intake import prepare
 from ottla.broker.metrics import ApiMeter
-from ottla.core.errors import KafkaError
+from ottla.broker.throttle import NoThrottle
+from ottla.core.errors import KafkaError, ProtocolError
 from ottla.core.types import Buffer
 from ottla.network.connection import Parts
-from ottla.protocol.exchange import Exchange
+from ottla.protocol.exchange import START, Exchange
 from ottla.protocol.primitives import read_uvarint, uvarint
 from ottla.replication.partition import ALL_REPLICAS, Partition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-_ID_AT = 4  # in a request without its size, and in a reply with it
+_ID_AT = (
+    4  # in a request without its size, and in a reply with it; key and version of a request stand before it
+)
 _PREFIX_AT = 8
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
@@ -44,6 +47,7 @@ class ProduceShortcut:
         "_places",
         "_prefix",
         "_reply",
+        "_start",
         "_topic_meter",
         "_version",
         "meter",
@@ -56,6 +60,7 @@ class ProduceShortcut:
         self._partition = partition
         self._version = exchange.version
         self._is_flexible = exchange.version in exchange.api.flexible
+        self._start = START.pack(exchange.api.key, exchange.version, 0)[:_ID_AT]
         self._prefix = prefix
         self._length_at = _PREFIX_AT + len(prefix)
         self.meter = meter
@@ -68,7 +73,7 @@ class ProduceShortcut:
         cls, broker: "Broker", exchange: Exchange, frame: Buffer, request: Any, response: Any, meter: ApiMeter
     ) -> "ProduceShortcut | None":
         """How to answer the next request, if it is like this one was; None if this one was not simple enough."""
-        if not _is_simple(request) or type(broker.authorizer) is not AllowAll:
+        if not _is_simple(request) or exchange.request_end != len(frame) or not _lets_everybody(broker):
             return None
         answer = response.responses[0].partition_responses[0]
         records = request.topic_data[0].partition_data[0].records
@@ -80,6 +85,9 @@ class ProduceShortcut:
         prefix = bytes(frame[_PREFIX_AT : len(frame) - after - len(records) - before])
         name = request.topic_data[0].name or broker.metadata.topic_of_id[request.topic_data[0].topic_id].name
         shortcut = cls(broker, broker.replicas.get(name, answer.index), exchange, prefix, meter)
+        found = shortcut._records(frame)  # not there if a length took more bytes than it needs
+        if found is None or len(found) != len(records):
+            return None
         return shortcut if shortcut._remember(exchange, response) else None
 
     def _remember(self, exchange: Exchange, response: Any) -> bool:
@@ -97,6 +105,8 @@ class ProduceShortcut:
         """The reply, if the request is as the last one was; None if it is to go the long way."""
         records, partition = self._records(frame), self._partition
         if records is None or not partition.is_leader or len(partition.isr) != 1:
+            return None
+        if not _lets_everybody(self._broker):
             return None
         try:
             if (
@@ -119,13 +129,15 @@ class ProduceShortcut:
     def _records(self, frame: Buffer) -> Buffer | None:
         """The records of a request that has the same bytes in front of them."""
         at, size = self._length_at, len(frame)
-        if frame[_PREFIX_AT:at] != self._prefix or size < at + _INT.size:
+        if frame[_PREFIX_AT:at] != self._prefix or frame[:_ID_AT] != self._start or size < at + _INT.size:
             return None
         if not self._is_flexible:
             at += _INT.size
-            end = size
             return frame[at:] if _INT.unpack_from(frame, at - _INT.size)[0] == size - at else None
-        length, at = read_uvarint(frame, at)
+        try:
+            length, at = read_uvarint(frame, at)
+        except (IndexError, ProtocolError):
+            return None  # the long way says what is wrong
         end = at + length - 1
         return frame[at:end] if end + len(_TAGS) == size and frame[end:] == _TAGS else None
 
@@ -139,6 +151,11 @@ class ProduceShortcut:
         if start_at >= 0:
             _LONG.pack_into(reply, start_at, self._partition.log.log_start_offset)
         return reply
+
+
+def _lets_everybody(broker: "Broker") -> bool:
+    """Is there nobody who has to be asked about every request?"""
+    return type(broker.authorizer) is AllowAll and type(broker.throttle) is NoThrottle
 
 
 def _is_simple(request: Any) -> bool:

@@ -33,6 +33,8 @@ class Exchange:
         self.api = api
         self.version = version
         self._request = api.request
+        self.request_end = 0
+        """Where the last request that was read ended. Something may follow it."""
         self._header_version = request_header_version(api.request, version)
         # Room for size and correlation id, and the empty tagged section of a flexible header.
         self._head = bytes(_SIZE_AND_ID.size + response_header_version(api.response, version))
@@ -49,7 +51,9 @@ class Exchange:
         """Client id and request. What follows the request is ignored, as Kafka does: librdkafka leaves three bytes
         behind the null of a flexible Metadata request, whenever somebody lists all topics."""
         client_id, position = self._read_header(frame)
-        request, _ = decode(self._request, frame, self.version, position, objects_max=objects_max)
+        request, self.request_end = decode(
+            self._request, frame, self.version, position, objects_max=objects_max
+        )
         return client_id, request
 
     def _read_header(self, frame: Buffer) -> tuple[str | None, int]:

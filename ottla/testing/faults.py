@@ -77,6 +77,10 @@ class Faults:
 
     # --- striking -----------------------------------------------------------------------------------------------
 
+    def __bool__(self) -> bool:
+        """Is anything planted? If not, requests are served as they are without any of this."""
+        return bool(self._failures or self._delays or self._is_paused)
+
     def __call__(self, call: Call, request: Any) -> Outcome:
         with self._lock:
             if self._is_paused:
