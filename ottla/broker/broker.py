@@ -163,6 +163,7 @@ class Broker:
         try:
             await self.server.close()
             await self.upkeep.stop()
+            await self.replicas.rest()
             await asyncio.gather(*self._reports)
             await self.controller.resign()
             await _finish(asyncio.to_thread(self.replicas.close, self.controller.broker_epoch))

@@ -93,6 +93,11 @@ class Replicas:
             )
         return strays
 
+    async def rest(self) -> None:
+        """Return when no sync is under way: one that fails must be known before the logs are closed."""
+        for commit in list(self._commits.values()):
+            await commit.rest()
+
     def close(self, broker_epoch: int) -> None:
         """Flush everything and say so."""
         for directory in self.directories:

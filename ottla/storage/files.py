@@ -180,12 +180,13 @@ class OsFile:
     The lock guards the descriptor, so that nobody closes (and the kernel gives away) a number that is in use.
     """
 
-    __slots__ = ("_fd", "_files", "_lock", "_used", "path")
+    __slots__ = ("_fd", "_files", "_is_closed", "_lock", "_used", "path")
 
     def __init__(self, path: str, files: OsFiles) -> None:
         self.path = path
         self._files = files
         self._fd = -1
+        self._is_closed = False
         self._used = True
         self._lock = threading.Lock()
 
@@ -272,7 +273,9 @@ class OsFile:
             self.path = path
 
     def close(self) -> None:
+        """For good. Whoever still holds it must not be led to another file that has the name by then."""
         with self._lock:
+            self._is_closed = True
             self._close()
         self._files._closed(self)
 
@@ -284,6 +287,8 @@ class OsFile:
     def _descriptor(self) -> int:
         self._used = True
         if self._fd < 0:
+            if self._is_closed:
+                raise FileNotFoundError(errno.ENOENT, "it was closed, and may be gone", self.path)
             self.open(create=False)
         return self._fd
 

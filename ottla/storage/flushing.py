@@ -144,6 +144,11 @@ class GroupCommit:
             # Shielded: a caller that gives up must not take the sync away from the others.
             await asyncio.shield(self._running)
 
+    async def rest(self) -> None:
+        """Return when no sync is under way."""
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
     async def _flush(self) -> None:
         try:
             job = self._log.begin_flush()

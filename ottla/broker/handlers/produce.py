@@ -198,9 +198,13 @@ async def _wait(
     broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
 ) -> ProduceResponse | None:
     deadline = broker.clock.monotonic_ms() + request.timeout_ms
-    for append in appends:
-        if append.partition is not None:
-            await _wait_for(broker, append, append.partition, request, deadline)
+    waits = [
+        _wait_for(broker, append, append.partition, request, deadline)
+        for append in appends
+        if append.partition is not None
+    ]
+    # Disks and replicas work at the same time.
+    await (waits[0] if len(waits) == 1 else asyncio.gather(*waits))
     if call.version >= LEADER_HINTS_SINCE:
         _hint(broker, call, response, appends)
     return response
@@ -211,8 +215,8 @@ async def _wait_for(
 ) -> None:
     """Wait for the disk, if the topic's flush policy says so, and for the replicas, if the producer does."""
     try:
-        partition.check_leader()  # it may be gone by now: this is not the first of the request that is waited for
         await broker.replicas.commit_of(partition.log).settle(append.end_offset, broker.clock.now_ms())
+        partition.check_leader()  # it may have gone while the disk worked
         if request.acks == ALL_REPLICAS:
             left_ms = max(0, deadline_ms - broker.clock.monotonic_ms())
             if not await reach(partition.high_watermark, append.end_offset, left_ms):

@@ -377,6 +377,21 @@ async def test_the_last_disk_takes_the_broker_with_it(tmp_path):
     await broker.stop()
 
 
+@scenario
+async def test_upkeep_and_producers_do_not_sync_one_log_at_the_same_time(tmp_path, monkeypatch):
+    broker = broker_in(tmp_path)
+    await broker.start()
+    await create(broker, "orders")
+    log, jobs = broker.replicas.get("orders", 0).log, []
+    begin = log.begin_flush
+    monkeypatch.setattr(log, "begin_flush", lambda: jobs.append(1) or begin())
+    broker.configs.topic("orders").update({"flush.messages": "1"})
+    put(broker, b"tea")
+    await asyncio.gather(broker.replicas.commit_of(log).reach(1), broker.upkeep.flush_due_logs())
+    assert (len(jobs), log.recovery_point) == (1, 1)
+    await broker.stop()
+
+
 # --- facts --------------------------------------------------------------------------------------------------------
 
 

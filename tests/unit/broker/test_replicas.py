@@ -445,3 +445,17 @@ async def test_a_new_topic_of_an_old_name_is_synced_by_itself():
     here.put(0, b"tea")
     await here.commit_of(log).reach(1)
     assert log.recovery_point == 1
+
+
+@scenario
+async def test_rest_comes_when_every_sync_has_ended():
+    here = Here()
+    await here.add(*new(0, 1))
+    syncing = []
+    for index in (0, 1):
+        here.put(index, b"tea")
+        syncing.append(asyncio.ensure_future(here.commit_of(here.get("orders", index).log).reach(1)))
+    await asyncio.sleep(0)
+    await here.rest()
+    assert [here.get("orders", index).log.recovery_point for index in (0, 1)] == [1, 1]
+    await asyncio.gather(*syncing)

@@ -190,3 +190,13 @@ def test_temporary_files_are_written_but_never_synced(tmp_path):
     files.sync_directory(str(tmp_path / "no such directory"))
     file.close()
     assert files.read(str(tmp_path / "f")) == b"abc"
+
+
+def test_a_file_that_was_closed_does_not_come_back_as_another_of_its_name(tmp_path):
+    files, path = OsFiles(), f"{tmp_path}/a"
+    file = files.open(path, create=True)
+    file.write_at(0, b"old")
+    file.close()
+    files.open(path, create=True).write_at(0, b"new")
+    with pytest.raises(FileNotFoundError):
+        file.read_at(0, 3)

@@ -258,3 +258,26 @@ def test_a_record_whose_sync_is_under_way_is_not_acknowledged_before_it_ends(dis
 
     assert not asyncio.run(scenario())
     assert log.recovery_point == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_rest_comes_when_no_sync_is_under_way(disk, log, fails):
+    commit = GroupCommit(log, disk)
+
+    async def scenario() -> list[bool]:
+        await commit.rest()
+        disk.gate.clear()
+        put(log, b"a")
+        waiter = asyncio.create_task(commit.reach(2))
+        await asyncio.to_thread(disk.waiting.wait, 20)
+        if fails:
+            disk.fail_next("sync")
+        resting = asyncio.create_task(commit.rest())
+        await asyncio.sleep(0)
+        early = resting.done()
+        disk.gate.set()
+        await resting
+        await asyncio.gather(waiter, return_exceptions=True)
+        return [early, log.failure is not None]
+
+    assert asyncio.run(scenario()) == [False, fails]
