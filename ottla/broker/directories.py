@@ -28,7 +28,7 @@ class Directories:
     def __init__(self, files: Files, config: "BrokerConfig") -> None:
         self._files = files
         self._node_id = config.node_id
-        self.paths: list[str] = list(config.log_dirs)
+        self.paths: list[str] = list(dict.fromkeys(config.log_dirs))
         self.unusable: dict[str, str] = {}
         """Directories that cannot be used, and why. The broker starts without them as long as one is left."""
         self._locks: list[DirectoryLock] = []

@@ -9,10 +9,11 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.core.errors import ConfigError, ErrorCode, KafkaError
+from ottla.core.errors import ConfigError, ErrorCode, KafkaError, ProtocolError
 from ottla.core.ids import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.state import PartitionState
+from ottla.storage.check import CorruptLog
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
 from ottla.storage.flushing import GroupCommit
@@ -82,10 +83,15 @@ class Replicas:
         strays = []
         for directory in self.directories:
             for topic_partition in [*directory.logs, *directory.damaged]:
-                known, found = topic_ids.get(topic_partition.topic), directory.topic_id(topic_partition)
+                known = topic_ids.get(topic_partition.topic)
+                try:
+                    found = directory.topic_id(topic_partition)
+                except (OSError, ProtocolError) as error:
+                    logger.error("%s is set aside: %s", topic_partition, error)
+                    directory.set_aside(topic_partition, CorruptLog(str(error)))
+                    continue
                 if known is None or found not in (None, known):
-                    if directory.damaged.pop(topic_partition, None) is None:
-                        directory.release(topic_partition)
+                    directory.release(topic_partition)
                     strays.append(topic_partition)
         if strays:
             logger.warning(
@@ -107,8 +113,10 @@ class Replicas:
                 logger.error("%s was not closed cleanly: %s", directory.path, error)
 
     def abandon(self) -> None:
-        """Let go of everything as it is, as a crash would."""
-        for directory in self.directories:
+        """Let go of everything as it is, as a crash would. Orders that are still being followed touch nothing more: the
+        directories may be another broker's by then."""
+        directories, self.directories = self.directories, []
+        for directory in directories:
             for log in directory.logs.values():
                 log.abandon()
 

@@ -93,7 +93,13 @@ class LogDirectory:
 
     def release(self, partition: TopicPartition) -> None:
         """Let a log lie as it is: it is nobody's."""
-        self.logs.pop(partition).abandon()
+        if self.damaged.pop(partition, None) is None:
+            self.logs.pop(partition).abandon()
+
+    def set_aside(self, partition: TopicPartition, why: CorruptLog) -> None:
+        """Let a log lie as it is: whose it is cannot be told."""
+        self.release(partition)
+        self.damaged[partition] = why
 
     def _rename(self, partition: TopicPartition, state: DirectoryState) -> str:
         path = f"{self.path}/{PartitionDirectory(partition, state, uuid.uuid4().hex)}"

@@ -123,6 +123,30 @@ async def test_what_was_written_is_there_after_a_kill(tmp_path):
 
 
 @scenario
+async def test_one_that_is_killed_while_it_creates_a_topic_touches_nothing_of_its_successor(tmp_path):
+    broker = broker_in(tmp_path)
+    await broker.start()
+    creating = asyncio.ensure_future(broker.controller.create_topics([NewTopic("orders", 40, 1)]))
+    while len(broker.replicas.partitions) < 5:
+        await asyncio.sleep(0)
+    await broker.kill()
+    again = broker_in(tmp_path)
+    await again.start()
+    await asyncio.wait([creating])
+    assert len(again.replicas.partitions) == 40
+    for index in range(40):
+        put(again, b"%d" % index, partition=index)
+    await again.stop()
+    third = broker_in(tmp_path)
+    await third.start()
+    assert [values(third, partition=index) for index in range(40)] == [
+        {0: b"%d" % index} for index in range(40)
+    ]
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith("-stray")]
+    await third.stop()
+
+
+@scenario
 async def test_it_says_what_it_is_waiting_for(tmp_path):
     broker = broker_in(tmp_path)
     said = [broker.why_not_ready]

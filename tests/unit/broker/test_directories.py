@@ -27,6 +27,10 @@ def test_directories_are_made_and_locked_until_they_are_released():
     assert directories(disk, "b/c").lock() == ["b/c"]
 
 
+def test_a_directory_that_is_named_twice_is_one():
+    assert directories(SimDisk(), "a", "b", "a").lock() == ["a", "b"]
+
+
 def test_a_second_broker_is_refused_and_told_who_was_first(tmp_path):
     first, second = directories(OsFiles(), tmp_path), directories(OsFiles(), tmp_path / "new", tmp_path)
     first.lock()

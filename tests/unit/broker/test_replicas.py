@@ -273,6 +273,19 @@ async def test_a_damaged_stray_is_in_nobodys_way():
 
 
 @scenario
+async def test_a_log_that_does_not_say_whose_it_is_is_set_aside_and_the_others_are_served():
+    disk = SimDisk()
+    before = Here(disk=disk)
+    await before.add(*new(0, 1))
+    before.put(0, b"tea")
+    before.close(1)
+    disk.open("a/orders-0/partition.metadata").write_at(0, b"nonsense")
+    here = Here(disk=disk)
+    assert await here.add(state(0), state(1)) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert here.code(0) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@scenario
 async def test_damage_that_is_met_later_is_not_blamed_on_the_disk():
     here = Here()
     await here.add(*new(0, 1))
