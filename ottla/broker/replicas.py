@@ -9,6 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
+from ottla.broker.upkeep import FULL
 from ottla.core.errors import ConfigError, ErrorCode, KafkaError, ProtocolError
 from ottla.core.ids import TopicPartition
 from ottla.replication.partition import Partition
@@ -241,8 +242,10 @@ class Replicas:
                 try:
                     directory.delete(topic_partition)
                 except OSError as error:
-                    self.directory_failed(directory.path, error)
-                    return ErrorCode.KAFKA_STORAGE_ERROR
+                    if error.errno not in FULL:  # who deletes on a full disk wants to make room
+                        self.directory_failed(directory.path, error)
+                        return ErrorCode.KAFKA_STORAGE_ERROR
+                    logger.warning("%s is deleted, which could not be noted: %s", topic_partition, error)
         if delete and topic_partition.topic not in self._by_topic:
             self.on_deleted(topic_partition.topic)
         return ErrorCode.NONE

@@ -396,6 +396,21 @@ async def test_a_disk_that_fails_while_deleting_goes_offline():
     here.put(1, b"tea")
 
 
+@scenario
+async def test_on_a_full_disk_partitions_can_be_deleted_to_make_room():
+    here = Here()
+    await here.add(*new(0, 1))
+    here.put(0, b"x" * 500)
+    here.disk.capacity = here.disk.used
+    with pytest.raises(KafkaError):
+        here.put(1, b"y" * 400)
+    assert await here.delete(TopicPartition("orders", 0)) == [ErrorCode.NONE]
+    assert not here.offline
+    here.directories[0].remove_deleted()
+    here.put(1, b"y" * 400)
+    assert values_of(here.get("orders", 1).log) == {0: b"y" * 400}
+
+
 class Unreadable(SimDisk):
     """The names in some directories cannot be read."""
 
