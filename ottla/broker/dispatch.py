@@ -17,7 +17,7 @@ from ottla.broker.apis import SERVED, handler_of
 from ottla.broker.call import Call
 from ottla.broker.metrics import ApiMeter
 from ottla.broker.refusals import refuse
-from ottla.broker.shortcut import ProduceShortcut
+from ottla.broker.shortcut import ProduceShortcut, prefix_of
 from ottla.broker.stepping import begin
 from ottla.broker.throttle import NoThrottle
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
@@ -92,10 +92,13 @@ class Dispatch:
     def _learn(
         self, connection: Connection, route: Route, frame: Buffer, request: Any, response: Any
     ) -> None:
-        """Remember how to answer the next request, if it is like this one."""
-        connection.shortcut = ProduceShortcut.learn(
-            self._broker, route.exchange, frame, request, response, route.meter
-        )
+        """Remember how to answer the next request, if this one is like the one before."""
+        prefix = prefix_of(route.exchange, frame, request)
+        if prefix is not None and prefix == connection.last_prefix:
+            connection.shortcut = ProduceShortcut.learn(
+                self._broker, route.exchange, frame, request, response, route.meter
+            )
+        connection.last_prefix = prefix
 
     async def _answer_later(
         self,

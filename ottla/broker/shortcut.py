@@ -1,9 +1,10 @@
-"""A producer repeats itself: the same topic, the same partition, the same settings, request after request.
+"""A producer repeats itself: the same topic, the same settings, request after request.
 
 So the last produce of a connection is remembered by its bytes. A request that starts with the same ones differs in its
-correlation id and its records only: it need not be decoded, and its reply is the last one with a few numbers changed.
-Everything that counts is done as ever, by the same partition and the same log. Whatever is unusual (an error, something
-to wait for, records that must be opened) goes the long way, which also learns the next shortcut.
+correlation id, its partition and its records only: it need not be decoded, and its reply is the last one with a few
+numbers changed. Everything that counts is done as ever, by the same partition and the same log. Whatever is unusual (an
+error, something to wait for, records that must be opened) goes the long way, which also learns the next shortcut, once
+two requests in a row were alike.
 
 For requests of one record this is half of the broker's work.
 """
@@ -21,6 +22,7 @@ from ottla.network.connection import Parts
 from ottla.protocol.exchange import START, Exchange
 from ottla.protocol.primitives import read_uvarint, uvarint
 from ottla.replication.partition import ALL_REPLICAS, Partition
+from ottla.storage.log import Appended
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -32,8 +34,10 @@ _PREFIX_AT = 8
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _TAGS = bytes(3)  # behind the records of a flexible request: of the partition, the topic, the request
+_TWO_INTS = struct.Struct(">ii")
+_INDEX_MARK = 0x7A5A_5A7A
 _MARKS = tuple(0x7A5A_0000_0000_0000 + place for place in range(3))
-"""Numbers that stand in for the offsets of a reply, to find out where they are written."""
+"""Numbers that stand in for those of a reply, to find out where they are written."""
 
 
 class ProduceShortcut:
@@ -41,13 +45,14 @@ class ProduceShortcut:
 
     __slots__ = (
         "_broker",
+        "_index_at",
         "_is_flexible",
-        "_length_at",
-        "_partition",
         "_places",
         "_prefix",
         "_reply",
         "_start",
+        "_topic",
+        "_topic_id",
         "_topic_meter",
         "_version",
         "meter",
@@ -57,14 +62,15 @@ class ProduceShortcut:
         self, broker: "Broker", partition: Partition, exchange: Exchange, prefix: bytes, meter: ApiMeter
     ) -> None:
         self._broker = broker
-        self._partition = partition
+        self._topic = partition.topic_partition.topic
+        self._topic_id = partition.topic_id
         self._version = exchange.version
         self._is_flexible = exchange.version in exchange.api.flexible
         self._start = START.pack(exchange.api.key, exchange.version, 0)[:_ID_AT]
         self._prefix = prefix
-        self._length_at = _PREFIX_AT + len(prefix)
+        self._index_at = _PREFIX_AT + len(prefix)
         self.meter = meter
-        self._topic_meter = broker.topic_meters[partition.topic_partition.topic]
+        self._topic_meter = broker.topic_meters[self._topic]
         self._reply = b""
         self._places: list[int] = []
 
@@ -73,64 +79,73 @@ class ProduceShortcut:
         cls, broker: "Broker", exchange: Exchange, frame: Buffer, request: Any, response: Any, meter: ApiMeter
     ) -> "ProduceShortcut | None":
         """How to answer the next request, if it is like this one was; None if this one was not simple enough."""
-        if not _is_simple(request) or exchange.request_end != len(frame) or not _lets_everybody(broker):
+        prefix = prefix_of(exchange, frame, request)
+        if prefix is None or not _lets_everybody(broker):
             return None
         answer = response.responses[0].partition_responses[0]
-        records = request.topic_data[0].partition_data[0].records
-        if answer.error_code or records is None or response.throttle_time_ms:
+        if answer.error_code or response.throttle_time_ms:
             return None
-        is_flexible = exchange.version in exchange.api.flexible
-        after = len(_TAGS) if is_flexible else 0
-        before = len(uvarint(len(records) + 1)) if is_flexible else _INT.size
-        prefix = bytes(frame[_PREFIX_AT : len(frame) - after - len(records) - before])
-        name = request.topic_data[0].name or broker.metadata.topic_of_id[request.topic_data[0].topic_id].name
+        asked = request.topic_data[0]
+        name = asked.name or broker.metadata.topic_of_id[asked.topic_id].name
         shortcut = cls(broker, broker.replicas.get(name, answer.index), exchange, prefix, meter)
         found = shortcut._records(frame)  # not there if a length took more bytes than it needs
-        if found is None or len(found) != len(records):
+        if found is None or len(found) != len(asked.partition_data[0].records):
             return None
         return shortcut if shortcut._remember(exchange, response) else None
 
     def _remember(self, exchange: Exchange, response: Any) -> bool:
-        """Keep the reply, and where in it the three numbers stand that will differ."""
+        """Keep the reply, and where in it the numbers stand that will differ."""
         answer = response.responses[0].partition_responses[0]
-        numbers = answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+        numbers = answer.index, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+        answer.index = _INDEX_MARK
         answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = _MARKS
         (reply,) = exchange.write(0, response)
-        answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = numbers
+        answer.index, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = numbers
         self._reply = bytes(reply)  # type: ignore[arg-type]  # a reply without records is one buffer
-        self._places = [self._reply.find(_LONG.pack(mark)) for mark in _MARKS]
-        return self._places[0] > 0
+        marks = [_INT.pack(_INDEX_MARK), *map(_LONG.pack, _MARKS)]
+        self._places = [self._reply.find(mark) for mark in marks]
+        return self._places[0] > 0 and self._places[1] > 0
 
     def answer(self, frame: Buffer) -> Parts | None:
         """The reply, if the request is as the last one was; None if it is to go the long way."""
-        records, partition = self._records(frame), self._partition
-        if records is None or not partition.is_leader or len(partition.isr) != 1:
-            return None
-        if not _lets_everybody(self._broker):
+        records, broker = self._records(frame), self._broker
+        if records is None or not _lets_everybody(broker):
             return None
         try:
+            partition = broker.replicas.get(self._topic, _INT.unpack_from(frame, self._index_at)[0])
             if (
-                partition.config.has_flush_policy
+                not self._is_plain(partition)
                 or prepare(records, self._version, partition.config) is not records
             ):
                 return None
-            appended = partition.append(records, ALL_REPLICAS, self._broker.clock.now_ms())
+            appended = partition.append(records, ALL_REPLICAS, broker.clock.now_ms())
         except KafkaError:
             return None  # nothing was written: the long way meets the same error, and tells of it
         self.meter.requests.value += 1
-        meter = self._topic_meter
         if not appended.is_duplicate:
+            meter = self._topic_meter
             meter.bytes_in.value += len(records)
             meter.records_in.value += appended.last_offset + 1 - appended.first_offset
-            for observer in self._broker.observers:
+            for observer in broker.observers:
                 observer.appended(partition.topic_partition, appended, len(records))
-        return [self._written(frame, appended.first_offset, appended.log_append_time_ms)]
+        return [self._written(frame, partition, appended)]
+
+    def _is_plain(self, partition: Partition) -> bool:
+        """Is it of the topic that is meant, and nothing to be waited for once its log has the records?"""
+        if partition.topic_id is not self._topic_id or not partition.is_leader:
+            return False
+        return len(partition.isr) == 1 and not partition.config.has_flush_policy
 
     def _records(self, frame: Buffer) -> Buffer | None:
-        """The records of a request that has the same bytes in front of them."""
-        at, size = self._length_at, len(frame)
-        if frame[_PREFIX_AT:at] != self._prefix or frame[:_ID_AT] != self._start or size < at + _INT.size:
+        """The records of a request that has the same bytes in front of partition and records."""
+        at, size = self._index_at, len(frame)
+        if (
+            frame[_PREFIX_AT:at] != self._prefix
+            or frame[:_ID_AT] != self._start
+            or size < at + _TWO_INTS.size
+        ):
             return None
+        at += _INT.size
         if not self._is_flexible:
             at += _INT.size
             return frame[at:] if _INT.unpack_from(frame, at - _INT.size)[0] == size - at else None
@@ -141,16 +156,29 @@ class ProduceShortcut:
         end = at + length - 1
         return frame[at:end] if end + len(_TAGS) == size and frame[end:] == _TAGS else None
 
-    def _written(self, frame: Buffer, base_offset: int, log_append_time_ms: int) -> bytearray:
+    def _written(self, frame: Buffer, partition: Partition, appended: Appended) -> bytearray:
         reply = bytearray(self._reply)
         reply[_ID_AT : _ID_AT + 4] = frame[_ID_AT : _ID_AT + 4]
-        offset_at, time_at, start_at = self._places
-        _LONG.pack_into(reply, offset_at, base_offset)
+        index_at, offset_at, time_at, start_at = self._places
+        _INT.pack_into(reply, index_at, partition.topic_partition.partition)
+        _LONG.pack_into(reply, offset_at, appended.first_offset)
         if time_at >= 0:
-            _LONG.pack_into(reply, time_at, log_append_time_ms)
+            _LONG.pack_into(reply, time_at, appended.log_append_time_ms)
         if start_at >= 0:
-            _LONG.pack_into(reply, start_at, self._partition.log.log_start_offset)
+            _LONG.pack_into(reply, start_at, partition.log.log_start_offset)
         return reply
+
+
+def prefix_of(exchange: Exchange, frame: Buffer, request: Any) -> bytes | None:
+    """What stands between the correlation id and the number of the partition; None if the request is not simple."""
+    if not _is_simple(request) or exchange.request_end != len(frame):
+        return None
+    size = len(request.topic_data[0].partition_data[0].records)
+    if exchange.version in exchange.api.flexible:
+        behind = len(uvarint(size + 1)) + size + len(_TAGS)
+    else:
+        behind = _INT.size + size
+    return bytes(frame[_PREFIX_AT : len(frame) - behind - _INT.size])
 
 
 def _lets_everybody(broker: "Broker") -> bool:
@@ -163,4 +191,7 @@ def _is_simple(request: Any) -> bool:
     if request.acks == 0 or len(request.topic_data) != 1 or request.unknown_tags:
         return False
     topic = request.topic_data[0]
-    return len(topic.partition_data) == 1 and not (topic.unknown_tags or topic.partition_data[0].unknown_tags)
+    if len(topic.partition_data) != 1 or topic.unknown_tags:
+        return False
+    partition = topic.partition_data[0]
+    return partition.records is not None and not partition.unknown_tags

@@ -73,7 +73,8 @@ class Connection(asyncio.BufferedProtocol):
         self.principal = "User:ANONYMOUS"
         self.appending: asyncio.Future[None] | None = None
         self.shortcut: Any = None
-        """What whoever serves remembers of the last request."""
+        self.last_prefix: bytes | None = None
+        """What whoever serves remembers of the last requests."""
         self.is_open = False
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         # Receiving: a frame that has come in part, or complete ones that have to wait.

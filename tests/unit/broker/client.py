@@ -26,7 +26,7 @@ class Caller:
         self.listener, self.peer_host, self.principal = "PLAINTEXT", "127.0.0.1", "User:ANONYMOUS"
         self.appending = None
         self._keeps_shortcut = keeps_shortcut
-        self._shortcut = None
+        self._shortcut = self.last_prefix = None
         self.closed = []
         self.muted = []
 
