@@ -102,7 +102,9 @@ class ProduceShortcut:
         (reply,) = exchange.write(0, response)
         answer.index, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = numbers
         self._reply = bytes(reply)  # type: ignore[arg-type]  # a reply without records is one buffer
-        marks = [_INT.pack(_INDEX_MARK), *map(_LONG.pack, _MARKS)]
+        # Four bytes alone may be part of the topic's name or id: the code of no error and the offset come with them.
+        index = _INT.pack(_INDEX_MARK) + bytes(2) + _LONG.pack(_MARKS[0])
+        marks = [index, *map(_LONG.pack, _MARKS)]
         self._places = [self._reply.find(mark) for mark in marks]
         return self._places[0] > 0 and self._places[1] > 0
 

@@ -288,7 +288,7 @@ def test_another_version_with_the_same_bytes_is_answered_in_its_own_words(kind, 
     """The request looks the same but for two bytes; its reply does not."""
 
     async def main(short, long):
-        for version in (one, one, other, other, one):
+        for version in (one, one, one, other, other, other, one):
             replies = [await side.produce(version, "plain", batch(), kind=kind) for side in (short, long)]
             assert replies[0] == replies[1]
 
@@ -302,7 +302,8 @@ def test_a_length_that_makes_no_sense_is_nonsense_on_both_ways(tail):
     async def main(short, long):
         for side in (short, long):
             data = batch()
-            await side.produce(9, "plain", data)
+            for _ in range(3):
+                await side.produce(9, "plain", data)
             frame = side.frame(9, "plain", data)
             start = frame[: len(frame) - 3 - len(data) - 1]
             with pytest.raises(ProtocolError):
@@ -314,7 +315,8 @@ def test_a_length_that_makes_no_sense_is_nonsense_on_both_ways(tail):
 
 def test_a_request_of_another_kind_with_the_same_bytes_is_not_taken_for_a_produce():
     async def main(short, long):
-        await short.produce(9, "plain", batch())
+        for _ in range(3):
+            await short.produce(9, "plain", batch())
         frame = bytearray(short.frame(9, "plain", batch()))
         frame[0:2] = (3).to_bytes(2, "big")  # Metadata
         before = short.contents()[0]
@@ -333,7 +335,7 @@ def test_a_copy_of_the_records_behind_the_request_is_not_taken_for_the_records(v
         data, rest = batch(value=b"real"), batch(value=b"junk")
         length = len(data).to_bytes(4, "big") if version == 7 else bytes([len(data) + 1])
         tail = b"" if version == 7 else bytes(3)
-        for behind in (data, rest, rest):
+        for behind in (data, data, data, rest, rest):
             replies = [
                 await side.produce(version, "plain", data, trailer=length + behind + tail)
                 for side in (short, long)
@@ -354,14 +356,13 @@ def test_a_throttle_that_comes_later_is_asked_about_every_request():
             return 40
 
     async def main(short, long):
-        for _ in range(2):
+        for _ in range(3):
             await short.produce(9, "plain", batch())
         short.node.throttle = Slow()
         for _ in range(3):
             reply = await short.produce(9, "plain", batch())
             assert response_of(PRODUCE, 9, reply)[1].throttle_time_ms == 40
         assert short.caller.muted == [0.04] * 3
-        assert short.caller.shortcut is None
 
     play(main)
 
@@ -372,31 +373,33 @@ def test_an_authorizer_that_comes_later_is_asked_about_every_request():
             return False
 
     async def main(short, long):
-        for _ in range(2):
+        for _ in range(3):
             await short.produce(9, "plain", batch())
         short.node.authorizer = Nobody()
         reply = await short.produce(9, "plain", batch())
         assert produced(9, reply).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert len(await short.broker.records("plain")) == 2
+        assert len(await short.broker.records("plain")) == 3
 
     play(main)
 
 
 def test_a_partition_that_is_led_by_another_is_not_written_to():
     async def main(short, long):
-        await short.produce(9, "plain", batch())
+        for _ in range(3):
+            await short.produce(9, "plain", batch())
         partition = short.node.replicas.get("plain", 0)
         partition.follow_orders(partition.state._replace(leader=99, leader_epoch=5, partition_epoch=9))
         reply = await short.produce(9, "plain", batch())
         assert produced(9, reply).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert partition.log.end_offset == 1
+        assert partition.log.end_offset == 3
 
     play(main)
 
 
 def test_with_a_follower_in_sync_the_producer_waits_for_it():
     async def main(short, long):
-        await short.produce(9, "plain", batch(), acks=-1)
+        for _ in range(3):
+            await short.produce(9, "plain", batch(), acks=-1)
         partition = short.node.replicas.get("plain", 0)
         state = partition.state
         partition.follow_orders(
@@ -404,21 +407,21 @@ def test_with_a_follower_in_sync_the_producer_waits_for_it():
         )
         waiting = short.caller.serve(short.frame(9, "plain", batch(), acks=-1, timeout_ms=60_000))
         assert not isinstance(waiting, list)
-        partition.follower_fetched(99, 2)
-        assert produced(9, joined(await waiting)).base_offset == 1
+        partition.follower_fetched(99, 4)
+        assert produced(9, joined(await waiting)).base_offset == 3
 
     play(main)
 
 
 def test_a_flush_policy_that_comes_later_is_waited_for():
     async def main(short, long):
-        for _ in range(2):
+        for _ in range(3):
             await short.produce(9, "plain", batch())
         await short.configure("plain", {"flush.messages": "1"})
         waiting = short.caller.serve(short.frame(9, "plain", batch()))
         assert not isinstance(waiting, list)
-        assert produced(9, joined(await waiting)).base_offset == 2
-        assert short.node.replicas.get("plain", 0).log.recovery_point == 3
+        assert produced(9, joined(await waiting)).base_offset == 3
+        assert short.node.replicas.get("plain", 0).log.recovery_point == 4
 
     play(main)
 
@@ -426,15 +429,16 @@ def test_a_flush_policy_that_comes_later_is_waited_for():
 def test_nothing_overtakes_an_append_that_waits():
     async def main(short, long):
         await short.configure("packed", {"compression.type": "producer"})
-        await short.produce(9, "packed", batch())
+        for _ in range(3):
+            await short.produce(9, "packed", batch())
         await short.configure("packed", {"compression.type": "gzip"})
         first = short.caller.serve(short.frame(9, "packed", batch(value=bytes(300_000))))
         await short.configure("packed", {"compression.type": "producer"})
         second = short.caller.serve(short.frame(9, "packed", batch(value=b"second")))
         replies = [joined(each if isinstance(each, list) else await each) for each in (first, second)]
-        assert [produced(9, reply).base_offset for reply in replies] == [1, 2]
+        assert [produced(9, reply).base_offset for reply in replies] == [3, 4]
         values = [record.value for record in await short.broker.records("packed")]
-        assert values == [b"value", bytes(300_000), b"second"]
+        assert values == [b"value"] * 3 + [bytes(300_000), b"second"]
 
     play(main)
 
@@ -442,7 +446,8 @@ def test_nothing_overtakes_an_append_that_waits():
 def test_a_disk_that_fails_is_noticed():
     async def main(short, long):
         for side in (short, long):
-            await side.produce(9, "plain", batch())
+            for _ in range(3):
+                await side.produce(9, "plain", batch())
             side.node.replicas.get("plain", 0).log.failure = OSError("gone")
         replies = [await side.produce(9, "plain", batch()) for side in (short, long)]
         assert replies[0] == replies[1]
@@ -452,23 +457,54 @@ def test_a_disk_that_fails_is_noticed():
     play(main)
 
 
-def test_two_partitions_in_a_request_are_not_remembered():
+def test_two_partitions_in_a_request_are_both_written_to():
     async def main(short, long):
         parts = [ProduceRequest.Topic.Partition(index=index, records=batch()) for index in (0, 1)]
         topic = ProduceRequest.Topic(name="plain", partition_data=parts)
-        await short.produce(9, "plain", batch())
-        await short.caller.ask(frame_of(PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic])))
-        assert short.caller.shortcut is None
+        request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
+        for _ in range(3):
+            await short.produce(9, "plain", batch())
+            _, response = response_of(PRODUCE, 9, await short.caller.ask(frame_of(PRODUCE, 9, request)))
+            answers = response.responses[0].partition_responses
+            assert [(answer.index, answer.error_code) for answer in answers] == [(0, 0), (1, 0)]
+        assert [record.partition for record in await short.broker.records("plain")] == [0] * 6 + [1] * 3
 
     play(main)
 
 
-def test_an_error_is_not_remembered():
+@every_version
+def test_a_producer_that_changes_the_partition_every_time_is_told_which_one_it_was(version):
     async def main(short, long):
-        for data in (batch()[:-1] + b"?", batch(value=bytes(2_000_000))):
-            await short.produce(9, "plain", batch())
-            await short.produce(9, "plain", data)
-            assert short.caller.shortcut is None
+        for number in range(8):
+            options = {"partition": number % 2, "correlation_id": number}
+            replies = [await side.produce(version, "plain", batch(), **options) for side in (short, long)]
+            assert replies[0] == replies[1]
+            answer = produced(version, replies[0])
+            assert (answer.index, answer.base_offset) == (number % 2, number // 2)
+
+    play(main)
+
+
+@every_version
+@pytest.mark.parametrize("topic", ["zZZz", "ZzZZzz.zZZz", "zZ"])
+def test_a_topic_whose_name_looks_like_a_mark_of_ours_is_none(version, topic):
+    async def main(short, long):
+        for side in (short, long):
+            await side.broker.create_topic(topic, 2)
+        for number in range(6):
+            options = {"partition": number // 2 % 2, "correlation_id": number}
+            replies = [await side.produce(version, topic, batch(), **options) for side in (short, long)]
+            assert replies[0] == replies[1]
+
+    play(main)
+
+
+def test_an_error_is_told_every_time():
+    async def main(short, long):
+        for data in (batch(), batch(), batch()[:-1] + b"?", batch(), batch(value=bytes(2_000_000)), batch()):
+            for _ in range(2):
+                replies = [await side.produce(9, "plain", data) for side in (short, long)]
+                assert replies[0] == replies[1]
 
     play(main)
 
