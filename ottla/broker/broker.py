@@ -34,7 +34,7 @@ from ottla.core.ids import TopicPartition
 from ottla.core.metrics import Registry
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.network.connection import Limits
-from ottla.network.server import Admission, Server
+from ottla.network.server import Admission, Server, Sockets
 from ottla.storage.files import Files, OsFiles
 
 if TYPE_CHECKING:
@@ -85,9 +85,17 @@ class Broker:
                 config.connections_max_idle_ms,
                 config.queued_reply_max_bytes,
             ),
-            Admission(config.max_connections, config.max_connections_per_ip, config.connections_per_ip),
+            _admission(config),
             self.clock.monotonic_ms,
+            Sockets(
+                config.socket_listen_backlog_size,
+                config.socket_send_buffer_bytes,
+                config.socket_receive_buffer_bytes,
+            ),
         )
+        config.on_change(BrokerConfig.max_connections, self._readmit)
+        config.on_change(BrokerConfig.max_connections_per_ip, self._readmit)
+        config.on_change(BrokerConfig.max_connections_per_ip_overrides, self._readmit)
         self._http: HttpServer | None = None
         self.upkeep = Upkeep(self.replicas, config, self.clock)
         self.openers = ThreadPoolExecutor(_OPENERS, "open-batches")
@@ -163,7 +171,7 @@ class Broker:
         try:
             await self.server.close()
             await self.upkeep.stop()
-            await self.replicas.rest()
+            await self.replicas.end_syncs()
             await asyncio.gather(*self._reports)
             await self.controller.resign()
             await _finish(asyncio.to_thread(self.replicas.close, self.controller.broker_epoch))
@@ -177,6 +185,7 @@ class Broker:
         self.upkeep.kill()
         for report in self._reports:
             report.cancel()
+        await self.replicas.end_syncs()  # what a thread has handed to the kernel cannot be taken back
         self.replicas.abandon()
         await self._release()
 
@@ -231,6 +240,9 @@ class Broker:
         image = self.metadata.topics.get(topic_partition.topic)
         return image is not None and 0 <= topic_partition.partition < len(image.partitions)
 
+    def _readmit(self, _: object) -> None:
+        self.server.admission = _admission(self.config)
+
     def _follow_gauges(self) -> None:
         metrics, replicas, server = self.metrics, self.replicas, self.server
         metrics.partitions.labels().follow(lambda: len(replicas.partitions))
@@ -257,3 +269,7 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+def _admission(config: BrokerConfig) -> Admission:
+    return Admission(config.max_connections, config.max_connections_per_ip, config.connections_per_ip)

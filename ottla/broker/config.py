@@ -190,8 +190,8 @@ class BrokerConfig(IgnoredConfig, CoordinatorConfig, topics=TopicConfig):
         Duration,
         60_000,
         at_least(1),
-        doc="Close a connection whose request has begun to arrive and makes no progress for this long. "
-        "A key of Ottla.",
+        doc="Close a connection whose request is not complete this long after it began to arrive, or that reads "
+        "no replies for this long. A key of Ottla.",
     )
     request_in_flight_max = Key(
         "request.in.flight.max",

@@ -7,6 +7,7 @@ one walk over the connections every few seconds, instead of a timer for each.
 import asyncio
 import contextlib
 import logging
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,7 +16,6 @@ from ottla.network.connection import Connection, Hub, Limits, Serve
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG = 1024
 _SWEEP_SECONDS = 1.0
 _GRACE_SECONDS = 5.0
 _MS = 1000
@@ -29,14 +29,36 @@ class Admission(NamedTuple):
     per_ip_overrides: Mapping[str, int] = {}
 
 
+class Sockets(NamedTuple):
+    """What the kernel is told about our sockets. -1 leaves a buffer to it."""
+
+    backlog: int = 1024
+    send_bytes: int = -1
+    receive_bytes: int = -1
+
+    def apply(self, transport: asyncio.BaseTransport) -> None:
+        made: socket.socket | None = transport.get_extra_info("socket")
+        if made is not None and self.send_bytes >= 0:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_bytes)
+        if made is not None and self.receive_bytes >= 0:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_bytes)
+
+
 class Server:
     """The connections of a broker, on all of its listeners."""
 
     def __init__(
-        self, serve: Serve, limits: Limits, admission: Admission, monotonic_ms: Callable[[], int]
+        self,
+        serve: Serve,
+        limits: Limits,
+        admission: Admission,
+        monotonic_ms: Callable[[], int],
+        sockets: Sockets | None = None,
     ) -> None:
         self.hub = Hub(serve, limits, monotonic_ms)
         self.admission = admission
+        """May be replaced at any time; connections that are there stay."""
+        self.sockets = sockets or Sockets()
         self.refused = 0
         self.accepted = 0
         self._per_ip: Counter[str] = Counter()
@@ -51,7 +73,7 @@ class Server:
     async def bind(self, listener: str, host: str, port: int) -> int:
         """Take an address; the port it got. Nobody is listened to before `serve`."""
         server = await asyncio.get_running_loop().create_server(
-            lambda: _Admitted(self, listener), host, port, backlog=_BACKLOG, start_serving=False
+            lambda: _Admitted(self, listener), host, port, backlog=self.sockets.backlog, start_serving=False
         )
         self._listening.append(server)
         return int(server.sockets[0].getsockname()[1])
@@ -92,8 +114,8 @@ class Server:
 
     def descriptors(self) -> list[int]:
         """Of every open socket: a process that is forked off has them too, and may have to let go of them."""
-        sockets = [socket for server in self._listening for socket in server.sockets]
-        return [socket.fileno() for socket in sockets] + [c.descriptor for c in self.connections if c.is_open]
+        listening = [each.fileno() for server in self._listening for each in server.sockets]
+        return listening + [c.descriptor for c in self.connections if c.is_open]
 
     # --- admission ----------------------------------------------------------------------------------------------
 
@@ -140,7 +162,7 @@ def _overdue(connection: Connection, now_ms: int, limits: Limits) -> str | None:
         return f"a request was not complete after {limits.frame_timeout_ms // _MS} s"
     if connection.is_stalled and quiet_ms > limits.stall_timeout_ms:
         return f"it read no replies for {limits.stall_timeout_ms // _MS} s"
-    if connection.is_idle and quiet_ms > limits.idle_timeout_ms:
+    if connection.is_idle and 0 <= limits.idle_timeout_ms < quiet_ms:
         logger.info("closed the connection of %s, idle for %d s", connection.peer, quiet_ms // _MS)
         return ""
     return None
@@ -155,6 +177,7 @@ class _Admitted(Connection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self._server.sockets.apply(transport)
         if (reason := self._server.admit(self)) is not None:
             self._server.refused += bool(reason)
             self.close(reason)

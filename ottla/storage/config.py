@@ -119,7 +119,8 @@ class TopicConfig(Config):
         ("delete",),
         broker_key="log.cleanup.policy",
         scope=Scope.CLUSTER_WIDE,
-        doc="`delete` drops old segments; `compact` keeps the last value of each key; both can be named.",
+        doc="`delete` drops old segments; `compact` keeps the last value of each key; both can be named. "
+        "Compaction does not run yet: such a topic takes only records with keys, and keeps them all.",
     )
     max_message_bytes = Key(
         "max.message.bytes",

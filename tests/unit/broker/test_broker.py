@@ -443,3 +443,11 @@ async def test_the_numbers_of_a_topic_go_with_it(tmp_path):
     await broker.controller.delete_topics(["orders"])
     assert 'topic="orders"' not in broker.registry.expose()
     await broker.stop()
+
+
+def test_how_many_may_connect_changes_while_the_broker_runs():
+    config = BrokerConfig({})
+    broker = Broker(config)
+    config.update({"max.connections": 7, "max.connections.per.ip.overrides": "10.0.0.1:3"})
+    assert broker.server.admission.connections_max == 7
+    assert broker.server.admission.per_ip_overrides == {"10.0.0.1": 3}

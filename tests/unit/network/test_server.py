@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 
 from ottla.core.clock import ManualClock
 from ottla.network import server as server_module
 from ottla.network.connection import Limits
-from ottla.network.server import Admission, Server
+from ottla.network.server import Admission, Server, _overdue
 from tests.unit.network.wire import LOOPS, FakeTransport, connect, echo, frame, run, until
 
 on_both_loops = pytest.mark.parametrize("loop", LOOPS)
@@ -406,3 +407,11 @@ def test_the_end_may_come_twice_and_before_the_beginning(loop):
             await scene.server.abort()
 
     run(loop, main())
+
+
+def test_connections_stay_however_idle_if_the_limit_says_so():
+    idle = SimpleNamespace(
+        active_ms=0, frame_since_ms=None, is_reading=True, is_stalled=False, is_idle=True, peer="a peer"
+    )
+    assert _overdue(idle, 10**12, Limits(idle_timeout_ms=-1)) is None
+    assert _overdue(idle, 10**12, Limits(idle_timeout_ms=1000)) == ""
