@@ -176,6 +176,7 @@ class BrokerConfig(IgnoredConfig, CoordinatorConfig, topics=TopicConfig):
         Words,
         (),
         Check("of address:count", lambda words: all(_OVERRIDE.fullmatch(word) for word in words)),
+        scope=Scope.CLUSTER_WIDE,
         doc="Other limits than `max.connections.per.ip` for some addresses, each as `address:count`.",
     )
     connections_max_idle_ms = Key(
