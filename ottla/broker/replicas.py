@@ -100,10 +100,10 @@ class Replicas:
             )
         return strays
 
-    async def rest(self) -> None:
-        """Return when no sync is under way: one that fails must be known before the logs are closed."""
+    async def end_syncs(self) -> None:
+        """Return when no sync is under way any more: one that fails must be known before the logs are closed."""
         for commit in list(self._commits.values()):
-            await commit.rest()
+            await commit.end()
 
     def close(self, broker_epoch: int) -> None:
         """Flush everything and say so."""
@@ -228,12 +228,20 @@ class Replicas:
             if self._is_stale(controller_epoch):
                 return dict.fromkeys(partitions, ErrorCode.STALE_CONTROLLER_EPOCH)
             for topic_partition, is_deleted in partitions.items():
+                await self._let_go(topic_partition)
                 results[topic_partition] = self._stop(topic_partition, delete=is_deleted)
                 await asyncio.sleep(0)
         return results
 
+    async def _let_go(self, topic_partition: TopicPartition) -> None:
+        """Serve it no more, and let its last sync end: one whose file is moved away would look like a broken disk."""
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            partition.stop()
+            await self.commit_of(partition.log).end()
+            self._forget(topic_partition)
+
     def _stop(self, topic_partition: TopicPartition, *, delete: bool) -> ErrorCode:
-        self._forget(topic_partition)
         self._offline_partitions.pop(topic_partition, None)
         for directory in self.directories:
             if delete and (topic_partition in directory.logs or topic_partition in directory.damaged):

@@ -124,6 +124,7 @@ class GroupCommit:
         self._log = log
         self._files = files
         self._running: asyncio.Task[None] | None = None
+        self._has_ended = False
 
     async def settle(self, offset: int, now_ms: int) -> None:
         """Return when the topic's flush policy lets records below `offset` be acknowledged."""
@@ -140,12 +141,15 @@ class GroupCommit:
                 detail = f"records below {offset} were truncated before they were on the disk"
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
             if self._running is None:
+                if self._has_ended:
+                    raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is not in use any more")
                 self._running = asyncio.create_task(self._flush(), name="flush")
             # Shielded: a caller that gives up must not take the sync away from the others.
             await asyncio.shield(self._running)
 
-    async def rest(self) -> None:
-        """Return when no sync is under way."""
+    async def end(self) -> None:
+        """Begin no more syncs, and return when none is under way."""
+        self._has_ended = True
         if self._running is not None:
             await asyncio.wait([self._running])
 

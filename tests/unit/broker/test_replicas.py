@@ -476,7 +476,7 @@ async def test_a_new_topic_of_an_old_name_is_synced_by_itself():
 
 
 @scenario
-async def test_rest_comes_when_every_sync_has_ended():
+async def test_every_sync_can_be_waited_for():
     here = Here()
     await here.add(*new(0, 1))
     syncing = []
@@ -484,6 +484,23 @@ async def test_rest_comes_when_every_sync_has_ended():
         here.put(index, b"tea")
         syncing.append(asyncio.ensure_future(here.commit_of(here.get("orders", index).log).reach(1)))
     await asyncio.sleep(0)
-    await here.rest()
+    await here.end_syncs()
     assert [here.get("orders", index).log.recovery_point for index in (0, 1)] == [1, 1]
     await asyncio.gather(*syncing)
+
+
+@scenario
+async def test_deleting_lets_a_sync_end_first_and_no_other_begin():
+    here = Here()
+    await here.add(*new(0))
+    here.put(0, b"tea")
+    log = here.get("orders", 0).log
+    syncing = [asyncio.ensure_future(here.commit_of(log).reach(1))]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    here.put(0, b"milk")
+    syncing.append(asyncio.ensure_future(here.commit_of(log).reach(2)))
+    await here.delete(TopicPartition("orders", 0))
+    await asyncio.wait(syncing)
+    assert (log.failure, log.recovery_point) == (None, 1)
+    assert (syncing[0].exception(), type(syncing[1].exception())) == (None, KafkaError)

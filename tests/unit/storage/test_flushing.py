@@ -261,23 +261,26 @@ def test_a_record_whose_sync_is_under_way_is_not_acknowledged_before_it_ends(dis
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_rest_comes_when_no_sync_is_under_way(disk, log, fails):
+def test_the_end_comes_when_no_sync_is_under_way_and_none_begins_after_it(disk, log, fails):
     commit = GroupCommit(log, disk)
 
     async def scenario() -> list[bool]:
-        await commit.rest()
         disk.gate.clear()
         put(log, b"a")
-        waiter = asyncio.create_task(commit.reach(2))
+        waiters = [asyncio.create_task(commit.reach(2))]
         await asyncio.to_thread(disk.waiting.wait, 20)
+        put(log, b"b")
+        waiters.append(asyncio.create_task(commit.reach(3)))
         if fails:
             disk.fail_next("sync")
-        resting = asyncio.create_task(commit.rest())
+        ending = asyncio.create_task(commit.end())
         await asyncio.sleep(0)
-        early = resting.done()
+        early = ending.done()
         disk.gate.set()
-        await resting
-        await asyncio.gather(waiter, return_exceptions=True)
-        return [early, log.failure is not None]
+        await ending
+        told = await asyncio.gather(*waiters, return_exceptions=True)
+        return [early, *(isinstance(each, KafkaError) for each in told)]
 
-    assert asyncio.run(scenario()) == [False, fails]
+    assert asyncio.run(scenario()) == [False, fails, True]
+    assert (log.recovery_point, log.failure is not None) == (1 if fails else 2, fails)
+    asyncio.run(commit.end())
