@@ -23,7 +23,7 @@ RECEIVE_BYTES = 4 << 20
 
 
 def connect(port: int, count: int) -> list[socket.socket]:
-    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    connections = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(count)]
     for each in connections:
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connections
@@ -55,6 +55,13 @@ def fetch_frames(arguments: dict) -> Frames:
     ]
 
 
+def take(connection: socket.socket, buffer: bytearray) -> int:
+    count = connection.recv_into(buffer)
+    if not count:
+        raise ConnectionError("the broker closed the connection")
+    return count
+
+
 def drive_one(connection: socket.socket, frames: Iterator[bytes], reply_bytes: int, arguments: dict) -> dict:
     """One connection: blocking, and with one request in flight every round trip is timed."""
     in_flight, buffer = arguments["in_flight"], bytearray(RECEIVE_BYTES)
@@ -65,10 +72,10 @@ def drive_one(connection: socket.socket, frames: Iterator[bytes], reply_bytes: i
         connection.sendall(next(frames))
         sent += 1
         while (sent * reply_bytes - received) > (in_flight - 1) * reply_bytes:
-            received += connection.recv_into(buffer)
+            received += take(connection, buffer)
         times.append(now() - started)
     while received < sent * reply_bytes:
-        received += connection.recv_into(buffer)
+        received += take(connection, buffer)
     times.sort()
     return {
         "requests": sent,
@@ -95,7 +102,7 @@ def drive_many(connections: list[socket.socket], frames: Frames, reply_bytes: in
         is_over = now() >= end
         for fd, _ in poll.poll():
             connection, source = by_fd[fd]
-            held = unread[fd] + connection.recv_into(buffer)
+            held = unread[fd] + take(connection, buffer)
             replies, unread[fd] = divmod(held, reply_bytes)
             done += replies
             if replies and not is_over:
