@@ -90,7 +90,7 @@ def _settings(
     keys: Sequence[str] | None,
     request: DescribeConfigsRequest,
 ) -> list[_Setting]:
-    wanted = None if keys is None else set(keys)
+    wanted = set(keys) if keys else None  # an empty list asks for all of them, as null does
     if resource.type is ResourceType.BROKER_LOGGER:
         _check_own(broker, resource)
         levels = loggers.levels().items()
