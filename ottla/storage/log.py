@@ -174,20 +174,14 @@ class Log:
             position += batch.size
 
     def _segment_for(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
-        active = self.segments.active
-        if active.has_room_for(size, batches[-1].last_offset) and not self._is_time_to_roll(
-            batches[0], now_ms
-        ):
+        active, newest_ms = self.segments.active, batches[0].max_timestamp
+        is_old = active.is_old_at(newest_ms if newest_ms >= 0 else now_ms)
+        if not is_old and active.has_room_for(size, batches[-1].last_offset):
             return active
         # A segment starts where the log ends, so that a hole between two is known for what it is; only a gap that its
         # indexes could not express moves it.
         is_far = batches[-1].last_offset - self.end_offset > RELATIVE_OFFSET_MAX
         return self.roll(batches[0].base_offset if is_far else None)
-
-    def _is_time_to_roll(self, batch: BatchHeader, now_ms: int) -> bool:
-        first = self.segments.active.first_timestamp
-        newest = batch.max_timestamp if batch.max_timestamp >= 0 else now_ms
-        return first >= 0 and newest - first > self.config.segment_ms
 
     def roll(self, base_offset: int | None = None) -> Segment:
         """Close the active segment and start a new one at the end of the log."""
@@ -237,6 +231,11 @@ class Log:
             return reading.slice_from(
                 self.segments, offset, bytes_max, end, self.end_offset, at_least_one=at_least_one
             )
+
+    def load(self, found: Slice) -> bytes:
+        """The bytes of a slice."""
+        with self._read_errors():
+            return found.read()
 
     def find_by_time(self, timestamp: int, offset_min: int = 0) -> BatchAt | None:
         """The first batch that reaches `offset_min` and, by its header, has a record of `timestamp` or later."""

@@ -127,6 +127,11 @@ class Segment:
             self._first_timestamp = next(walk(self.file, 0, self.size)).max_timestamp
         return self._first_timestamp
 
+    def is_old_at(self, timestamp: int) -> bool:
+        """Does a record of that time belong into another segment?"""
+        first = self.first_timestamp
+        return first >= 0 and timestamp - first > self._config.segment_ms
+
     def has_room_for(self, size: int, last_offset: int) -> bool:
         """Can `size` bytes up to `last_offset` follow, or must a new segment start?"""
         if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:

@@ -17,7 +17,7 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.core.watermark import Watermark
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
-from ottla.protocol.primitives import part_size
+from ottla.protocol.primitives import RECORDS_INLINE_MAX, part_size
 from ottla.records.convert import down_convert
 from ottla.records.errors import RecordError
 from ottla.replication.partition import Partition
@@ -151,7 +151,8 @@ class _Reading:
             return answer
         found = self._find_batches(partition, offset, room, end, is_first=is_first)
         if found.size:
-            answer.records = found
+            # A few bytes are read at once: that costs less than to carry the place where they lie to the socket.
+            answer.records = log.load(found) if found.size <= RECORDS_INLINE_MAX else found
             self._size += found.size
             if found.offset < log.segments.active.base_offset < end:
                 self._is_urgent = True  # a slice ends with its segment: there is more, but not in this answer
@@ -188,9 +189,9 @@ class _Reading:
         """For readers from before batches. What they cannot be told (headers, sequences) is left out."""
         magic, run = MAGIC_OF_VERSION[self._call.version], asyncio.get_running_loop().run_in_executor
         for wanted, answer in zip(self._wanted, self.answers, strict=True):
-            if isinstance(answer.records, Slice):
+            if answer.records:
                 try:
-                    data = answer.records.read()
+                    data = answer.records.read() if isinstance(answer.records, Slice) else answer.records
                     answer.records = await run(
                         self._broker.openers, _down_converted, data, magic, wanted[2].fetch_offset
                     )
