@@ -18,11 +18,13 @@ from ottla.core.types import Buffer
 from ottla.records import batch, is_compiled, legacy, section
 from ottla.records.batch import (
     CODEC_BITS,
+    CONTROL_BIT,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     RECORDS_AT,
+    TRANSACTIONAL_BIT,
     BatchHeader,
 )
 from ottla.records.compression import OUTPUT_BYTES_MAX, Codec
@@ -108,6 +110,9 @@ def prepare(records: Buffer, api_version: int, config: TopicConfig) -> Buffer | 
     length, magic, attributes = _PEEK.unpack_from(records)
     if magic != MAGIC or length + LENGTH_OVERHEAD != size:
         return _unusual(records, api_version, config)
+    if attributes & TRANSACTIONAL_BIT and not attributes & CONTROL_BIT:
+        # It would hold back every reader of committed records, for good: there is no coordinator to end it.
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no coordinator has opened this transaction")
     codec = attributes & CODEC_BITS
     if codec == Codec.ZSTD and api_version < ZSTD_SINCE:
         raise KafkaError(

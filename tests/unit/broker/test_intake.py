@@ -277,3 +277,8 @@ def test_what_is_large_waits_for_a_thread():
 )
 def test_how_much_is_decompressed_follows_the_size_of_messages(message_bytes, limit):
     assert decompressed_bytes_max(topic(max_message_bytes=message_bytes)) == limit
+
+
+def test_a_transaction_that_nobody_could_end_does_not_begin():
+    records = build(RECORDS, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    assert refusal(records) == ErrorCode.INVALID_TXN_STATE
