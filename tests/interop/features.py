@@ -36,6 +36,8 @@ _SECTIONS = {
         "Consume from within a batch",
         "read_committed consumer",
         "Too large a record is refused",
+        "A record above the fetch size",
+        "100 partitions",
         "Decompressed by the broker",
         "Message sets of Kafka 0.8 to 0.10",
         "Waits for new records",

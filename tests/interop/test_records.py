@@ -1,5 +1,6 @@
 """What a client produces is what it consumes: every codec, and every part of a record."""
 
+import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -137,6 +138,23 @@ def test_a_record_above_the_limit_of_its_topic_is_refused(client, new_topic):
         client.produce(topic, [Record(0, None, b"x" * 5000)])
     assert refusal.value.code == ErrorCode.MESSAGE_TOO_LARGE
     assert_round_trip(client, topic, plain(2))
+
+
+@feature("A record above the fetch size")
+def test_a_record_that_is_larger_than_a_fetch_comes_through(client, control, new_topic):
+    topic = new_topic(max_message_bytes="8000000")
+    records = [Record(0, b"k", random.Random(number).randbytes(3_000_000)) for number in range(2)]
+    control.produce(topic, records)
+    assert contents(client.consume(topic, {0: 0}, 2), timestamps=False) == records
+
+
+@feature("100 partitions")
+def test_a_hundred_partitions_are_written_and_read_at_once(client, new_topic):
+    topic = new_topic(partitions=100)
+    records = [Record(partition, b"k", b"in %d" % partition) for partition in range(100)]
+    client.produce(topic, records)
+    found = client.consume(topic, dict.fromkeys(range(100), 0), 100)
+    assert sorted(contents(found, timestamps=False)) == records
 
 
 @feature("Decompressed by the broker")

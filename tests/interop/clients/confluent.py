@@ -49,6 +49,7 @@ class ConfluentKafka:
         commit: bool = True,
     ) -> None:
         settings = {"compression.type": codec, "acks": acks, "enable.idempotence": idempotent}
+        settings["message.max.bytes"] = 10_000_000  # the broker is to decide what is too large
         if transactional_id:
             settings |= {"transactional.id": transactional_id, "enable.idempotence": True}
         failures: list[int] = []
