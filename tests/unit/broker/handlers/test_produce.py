@@ -146,7 +146,8 @@ async def test_other_acks_are_refused(acks):
         ({}, records()[:-1], ErrorCode.CORRUPT_MESSAGE),
         ({}, records()[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
         ({}, b"", ErrorCode.INVALID_RECORD),
-        ({}, marker(7, commit=True), ErrorCode.INVALID_RECORD),
+        ({}, marker(7, commit=True), ErrorCode.INVALID_TXN_STATE),
+        ({}, records(producer_id=7), ErrorCode.INVALID_RECORD),
         ({}, records() + records(), ErrorCode.INVALID_RECORD),
         (
             {"message.timestamp.after.max.ms": "1"},
@@ -155,6 +156,7 @@ async def test_other_acks_are_refused(acks):
         ),
         ({"min.insync.replicas": "2"}, records(), ErrorCode.NONE),
     ],
+    ids=lambda value: value.name if isinstance(value, ErrorCode) else "",
 )
 @scenario
 async def test_what_the_topic_does_not_take_is_refused_with_a_reason(settings, data, code):
