@@ -146,7 +146,12 @@ async def test_other_acks_are_refused(acks):
         ({}, records()[:-1], ErrorCode.CORRUPT_MESSAGE),
         ({}, records()[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
         ({}, b"", ErrorCode.INVALID_RECORD),
-        ({}, marker(7, commit=True), ErrorCode.INVALID_TXN_STATE),
+        ({}, marker(7, commit=True), ErrorCode.INVALID_RECORD),
+        (
+            {},
+            records(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+            ErrorCode.INVALID_TXN_STATE,
+        ),
         ({}, records(producer_id=7), ErrorCode.INVALID_RECORD),
         ({}, records() + records(), ErrorCode.INVALID_RECORD),
         (
