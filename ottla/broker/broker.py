@@ -168,6 +168,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is under way, then close everything so that the next start finds it in order."""
         self.why_not_ready = "it is stopping"
+        self.replicas.is_closing = True
         try:
             await self.server.close()
             await self.upkeep.stop()

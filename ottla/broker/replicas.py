@@ -49,6 +49,7 @@ class Replicas:
         self._offline_partitions: dict[TopicPartition, str] = {}
         self._commits: dict[Log, GroupCommit] = {}
         self._changing = asyncio.Lock()
+        self.is_closing = False
         self._controller_epoch = -1
         self.on_failed: Callable[[list[TopicPartition]], object] = lambda partitions: None
         """Called with the partitions of a directory that has failed, while others are left."""
@@ -160,6 +161,9 @@ class Replicas:
             if self._is_stale(controller_epoch):
                 return {state.topic_partition: ErrorCode.STALE_CONTROLLER_EPOCH for state in states}
             for state in states:
+                if self.is_closing:  # the next start creates what is missing
+                    results[state.topic_partition] = ErrorCode.BROKER_NOT_AVAILABLE
+                    continue
                 results[state.topic_partition] = self._follow_orders(state)
                 if state.is_new:
                     await asyncio.sleep(0)  # creating a log waits for the disk: let others have their turn

@@ -4,6 +4,7 @@ Names of topics that the caller may not see are not given away, neither by an id
 "denied" and "unknown".
 """
 
+import asyncio
 import dataclasses
 import re
 import uuid
@@ -47,6 +48,7 @@ BROKERS, CONTROLLERS = 1, 2
 _IDS_SINCE = 12  # v10 and v11 have the field, but no broker ever served it
 _LEVEL_ZERO_SINCE = 4  # older clients fail on a feature whose lowest level is 0
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+_TOPICS_AT_A_TIME = 1000
 GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 71, 72
 _API_KEYS = [
     ApiVersionsResponse.ApiVersion(api_key=row.key, min_version=row.min_version, max_version=row.max_version)
@@ -109,7 +111,11 @@ async def metadata(broker: "Broker", call: Call, request: MetadataRequest) -> Me
         failures = await _create_missing(broker, call, names, request)
         views = views_of(broker.metadata, call.connection.listener, call.version)
         topics = [_by_id(broker, call, views, topic_id) for topic_id in ids]
-        topics += [_by_name(broker, call, views, name, failures) for name in names]
+        for start in range(0, len(names), _TOPICS_AT_A_TIME):
+            chunk = names[start : start + _TOPICS_AT_A_TIME]
+            topics += [_by_name(broker, call, views, name, failures) for name in chunk]
+            if len(chunk) == _TOPICS_AT_A_TIME:
+                await asyncio.sleep(0)  # somebody may have made up thousands of names
     if request.include_topic_authorized_operations:
         topics = [_with_operations(broker, call, topic) for topic in topics]
     return MetadataResponse(

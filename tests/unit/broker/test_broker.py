@@ -451,3 +451,19 @@ def test_how_many_may_connect_changes_while_the_broker_runs():
     config.update({"max.connections": 7, "max.connections.per.ip.overrides": "10.0.0.1:3"})
     assert broker.server.admission.connections_max == 7
     assert broker.server.admission.per_ip_overrides == {"10.0.0.1": 3}
+
+
+@scenario
+async def test_a_stop_does_not_wait_for_a_wide_topic_and_the_next_start_makes_the_rest_of_it(tmp_path):
+    broker = broker_in(tmp_path, files=OsFiles(syncs=False))
+    await broker.start()
+    creating = asyncio.create_task(broker.controller.create_topics([NewTopic("wide", 300)]))
+    while len(broker.replicas.partitions) < 3:
+        await asyncio.sleep(0)
+    await broker.stop()
+    await creating
+    assert len(broker.replicas.partitions) < 300
+    again = broker_in(tmp_path, files=OsFiles(syncs=False))
+    await again.start()
+    assert len(again.replicas.partitions) == 300
+    await again.stop()
