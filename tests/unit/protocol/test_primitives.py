@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ottla.core.errors import ProtocolError
 from ottla.protocol.primitives import (
     UnknownTags,
+    part_size,
     put_numbers,
     put_records,
     read_tag,
@@ -132,3 +133,34 @@ def test_long_arrays_of_numbers_are_written_in_one_go():
 def test_the_zero_uuid_is_the_null_uuid():
     assert read_uuid(bytes(16)) is NULL_UUID
     assert read_uuid(bytes(range(16))).bytes == bytes(range(16))
+
+
+class Stretch:
+    """Bytes that lie in a file, as far as a codec can tell."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def read_into(self, start, buffer):
+        raise AssertionError("a codec reads no files")
+
+
+@pytest.mark.parametrize("part", [bytes(9), bytearray(9), memoryview(bytes(9)), memoryview(bytes(18))[::2]])
+def test_the_size_of_a_buffer_is_its_bytes(part):
+    assert part_size(part) == 9
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000, 2**31])
+def test_the_size_of_a_stretch_is_what_it_says(size):
+    assert part_size(Stretch(size)) == records_size(Stretch(size)) == size
+    assert records_size([Stretch(size), b"abc", Stretch(1)]) == size + 4
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 4097])
+def test_a_stretch_is_never_copied_however_small(size):
+    stretch, parts, head = Stretch(size), [], bytearray(b"head")
+    tail = put_records(head, parts, stretch, size)
+    assert parts == [head, stretch] and tail == b"" and tail is not head
+    parts = []
+    put_records(bytearray(b"head"), parts, [b"small", stretch, b"small"], size + 10)
+    assert parts == [b"head", b"small", stretch, b"small"]
