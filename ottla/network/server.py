@@ -38,10 +38,10 @@ class Sockets(NamedTuple):
 
     def apply(self, transport: asyncio.BaseTransport) -> None:
         made: socket.socket | None = transport.get_extra_info("socket")
-        if made is not None and self.send_bytes >= 0:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_bytes)
-        if made is not None and self.receive_bytes >= 0:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_bytes)
+        for option, size in ((socket.SO_SNDBUF, self.send_bytes), (socket.SO_RCVBUF, self.receive_bytes)):
+            if made is not None and size >= 0:
+                with contextlib.suppress(OSError):  # a wish: the kernel has its own limits
+                    made.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 class Server:
