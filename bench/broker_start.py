@@ -30,7 +30,7 @@ from bench.processes import (
     rss_bytes,
     stop,
 )
-from bench.table import Figure, Series, show
+from bench.table import Aim, Figure, Series, show
 from bench.wire import create_topic
 
 STARTS = 3 if IS_QUICK else 11
@@ -90,8 +90,8 @@ def empty_starts() -> None:
                 for key, value in seen.items():
                     series[key].setdefault(name, []).append(value)
     what = "start of a process to its first answer"
-    show(what, series, Figure("ms", "ms", at_most=250), Figure("cpu", "ms of CPU time"))
-    show("idle", series, Figure("rss", "MB of RSS", at_most=45))
+    show(what, series, Figure("ms", "ms", (Aim(at_most=250),)), Figure("cpu", "ms of CPU time"))
+    show("idle", series, Figure("rss", "MB of RSS", (Aim(at_most=45),)))
 
 
 def in_process_starts() -> None:
@@ -110,8 +110,8 @@ def in_process_starts() -> None:
             times = json.loads(done.stdout)
             first.setdefault(name_of(compiled), []).append(times[0])
             later.setdefault(name_of(compiled), []).append(statistics.median(times[1:]))
-    show("testing.Broker(), the first", {"ms": first}, Figure("ms", "ms", at_most=50))
-    show("testing.Broker(), the next", {"ms": later}, Figure("ms", "ms", at_most=50))
+    show("testing.Broker(), the first", {"ms": first}, Figure("ms", "ms", (Aim(at_most=50),)))
+    show("testing.Broker(), the next", {"ms": later}, Figure("ms", "ms", (Aim(at_most=50),)))
 
 
 def python_path(compiled: bool) -> str:
@@ -135,7 +135,11 @@ def many_partitions() -> None:
                     values.setdefault(name_of(compiled), []).append(ms / 1000)
                     memory.setdefault(name_of(compiled), []).append(rss_bytes(pid) / 1e6)
     count = TOPICS * PARTITIONS_EACH
-    show(f"start with {count} partitions", {"s": values, "rss": memory}, Figure("s", "seconds", at_most=5))
+    show(
+        f"start with {count} partitions",
+        {"s": values, "rss": memory},
+        Figure("s", "seconds", (Aim(at_most=5),)),
+    )
     show(f"start with {count} partitions", {"rss": memory}, Figure("rss", "MB of RSS"))
 
 
@@ -162,8 +166,8 @@ def idle_connections() -> None:
                 series["open"][side.name], series["asked"][side.name] = [opened], [asked]
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     what = f"{CONNECTIONS} idle connections"
-    show(what, series, Figure("open", "KB each, just opened", at_most=60))
-    show(what, series, Figure("asked", "KB each, after a request", at_most=60))
+    show(what, series, Figure("open", "KB each, just opened", (Aim(at_most=60),)))
+    show(what, series, Figure("asked", "KB each, after a request", (Aim(at_most=60),)))
 
 
 def hold(port: int, pid: int) -> tuple[float, float]:

@@ -14,20 +14,27 @@ Series = dict[str, dict[str, list[float]]]  # figure, side, one value per repeti
 OURS = ("pure", "compiled")
 
 
-class Figure(NamedTuple):
-    """What is printed of one figure, and what it is held against: at least or at most `bound` times `against`."""
+class Aim(NamedTuple):
+    """Ours is to be at least or at most so much; with `against`, so many times what another side has."""
 
-    key: str
-    unit: str
     against: str = ""
     at_least: float | None = None
     at_most: float | None = None
 
-    @property
-    def aim(self) -> str:
-        if self.at_least is not None:
-            return f"aim: at least {self.at_least:g}"
-        return f"aim: at most {self.at_most:g}" if self.at_most is not None else "no aim"
+    def __str__(self) -> str:
+        return f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
+
+    def is_missed(self, found: float) -> bool:
+        is_low = self.at_least is not None and found < self.at_least
+        return is_low or (self.at_most is not None and found > self.at_most)
+
+
+class Figure(NamedTuple):
+    """What is printed of one figure, and what it is held against."""
+
+    key: str
+    unit: str
+    aims: tuple[Aim, ...] = ()
 
 
 def run(module: str, **arguments: object) -> Seen:
@@ -66,35 +73,26 @@ def alternate(
 
 
 def show(what: str, series: Series, *figures: Figure) -> None:
-    """Medians of every side, and below them our ratios, with the lowest and the highest."""
+    """Medians of every side, and below them ours beside the aims, with the lowest and the highest."""
     for figure in figures:
         values = series.get(figure.key, {})
         medians = "  ".join(f"{name} {number(statistics.median(each))}" for name, each in values.items())
-        print(f"{what + ', ' + figure.unit:<56} {medians}", flush=True)
-        for name in OURS:
-            if name in values:
-                judge(name, values, figure)
+        print(f"{what + ', ' + figure.unit:<72} {medians}", flush=True)
+        for aim in figure.aims:
+            for name in OURS:
+                if name in values and (not aim.against or aim.against in values):
+                    judge(name, values, aim)
 
 
-def judge(name: str, values: dict[str, list[float]], figure: Figure) -> None:
-    if not figure.against:
-        if figure.aim != "no aim":
-            each = values[name]
-            print(f"    {name}: {spread(each)} ({figure.aim}{missed(statistics.median(each), figure)})")
-    elif figure.against in values:
-        ratios = [a / b for a, b in zip(values[name], values[figure.against], strict=True) if b]
-        if ratios:
-            found = statistics.median(ratios)
-            print(
-                f"    {name} / {figure.against}: {spread(ratios)} ({figure.aim}{missed(found, figure)})",
-                flush=True,
-            )
-
-
-def missed(found: float, figure: Figure) -> str:
-    is_low = figure.at_least is not None and found < figure.at_least
-    is_high = figure.at_most is not None and found > figure.at_most
-    return ", MISSED" if is_low or is_high else ""
+def judge(name: str, values: dict[str, list[float]], aim: Aim) -> None:
+    if aim.against:
+        found = [a / b for a, b in zip(values[name], values[aim.against], strict=True) if b]
+        name = f"{name} / {aim.against}"
+    else:
+        found = values[name]
+    if found:
+        verdict = ", MISSED" if aim.is_missed(statistics.median(found)) else ""
+        print(f"    {name}: {spread(found)} (aim: {aim}{verdict})", flush=True)
 
 
 def spread(values: list[float]) -> str:
