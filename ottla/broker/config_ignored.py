@@ -7,8 +7,9 @@ such keys are refused (`zookeeper.connect`), or not known and warned about.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ottla.core.config import Bytes, Config, Duration, Key, Long, Scope, Words
+from ottla.core.config import Bytes, Config, Duration, Key, Long, Scope, Words, between
 from ottla.core.key import attribute_of
+from ottla.core.values import INT16_MAX, INT32_MAX
 
 _THREADS = "requests are served by one event loop"
 _CONTROLLER = "the controller is part of the broker"
@@ -19,50 +20,55 @@ _CLEANER = "logs are not compacted yet"
 _SHARE = "there are no share groups"
 _QUOTA = "there are no quotas yet"
 
+_DURATION = (Duration, between(-1, INT32_MAX))
+_BYTES = (Bytes, between(-1, INT32_MAX))
+_SHORT = (int, between(1, INT16_MAX))
+"""What Kafka keeps in 32 bits, and calls an INT, or in 16."""
+
 _Row = tuple[str, Any, Any, str]
 
 _READ_ONLY: list[_Row] = [
-    ("num.recovery.threads.per.data.dir", int, 2, _THREADS),
+    ("num.replica.alter.log.dirs.threads", int, None, _THREADS),
     ("queued.max.requests", int, 500, "`request.in.flight.max` limits each connection"),
     ("queued.max.request.bytes", Bytes, -1, "`request.in.flight.max` limits each connection"),
-    ("request.timeout.ms", Duration, 30_000, _REPLICATION),
+    ("request.timeout.ms", _DURATION, 30_000, _REPLICATION),
     ("broker.id.generation.enable", bool, True, "`node.id` has a default"),
     ("reserved.broker.max.id", int, 1000, "`node.id` has a default"),
-    ("connection.failed.authentication.delay.ms", Duration, 100, "there is no authentication yet"),
+    ("connection.failed.authentication.delay.ms", _DURATION, 100, "there is no authentication yet"),
     ("authorizer.class.name", str, "", "everything is allowed yet"),
     ("security.inter.broker.protocol", str, "PLAINTEXT", "`inter.broker.listener.name` says it"),
     ("early.start.listeners", Words, (), "all listeners start together"),
-    ("initial.broker.registration.timeout.ms", Duration, 60_000, _CONTROLLER),
-    ("broker.heartbeat.interval.ms", Duration, 2_000, _CONTROLLER),
-    ("broker.session.timeout.ms", Duration, 9_000, _CONTROLLER),
-    ("controller.socket.timeout.ms", Duration, 30_000, _CONTROLLER),
-    ("controller.quorum.election.timeout.ms", Duration, 1_000, _CONTROLLER),
-    ("controller.quorum.election.backoff.max.ms", Duration, 1_000, _CONTROLLER),
-    ("controller.quorum.fetch.timeout.ms", Duration, 2_000, _CONTROLLER),
-    ("controller.quorum.request.timeout.ms", Duration, 2_000, _CONTROLLER),
+    ("initial.broker.registration.timeout.ms", _DURATION, 60_000, _CONTROLLER),
+    ("broker.heartbeat.interval.ms", _DURATION, 2_000, _CONTROLLER),
+    ("broker.session.timeout.ms", _DURATION, 9_000, _CONTROLLER),
+    ("controller.socket.timeout.ms", _DURATION, 30_000, _CONTROLLER),
+    ("controller.quorum.election.timeout.ms", _DURATION, 1_000, _CONTROLLER),
+    ("controller.quorum.election.backoff.max.ms", _DURATION, 1_000, _CONTROLLER),
+    ("controller.quorum.fetch.timeout.ms", _DURATION, 2_000, _CONTROLLER),
+    ("controller.quorum.request.timeout.ms", _DURATION, 2_000, _CONTROLLER),
     ("controller.quorum.auto.join.enable", bool, False, _CONTROLLER),
     ("controlled.shutdown.enable", bool, True, _CONTROLLER),
     ("controlled.shutdown.max.retries", int, 3, _CONTROLLER),
     ("controlled.shutdown.retry.backoff.ms", Duration, 5_000, _CONTROLLER),
     ("auto.leader.rebalance.enable", bool, True, _CONTROLLER),
-    ("leader.imbalance.check.interval.seconds", int, 300, _CONTROLLER),
+    ("leader.imbalance.check.interval.seconds", Long, 300, _CONTROLLER),
     ("leader.imbalance.per.broker.percentage", int, 10, _CONTROLLER),
     ("metadata.log.dir", str, None, _METADATA_LOG),
-    ("metadata.log.segment.bytes", Bytes, 1 << 30, _METADATA_LOG),
+    ("metadata.log.segment.bytes", _BYTES, 1 << 30, _METADATA_LOG),
     ("metadata.log.segment.ms", Duration, 604_800_000, _METADATA_LOG),
     ("metadata.log.max.record.bytes.between.snapshots", Bytes, 20 << 20, _METADATA_LOG),
     ("metadata.log.max.snapshot.interval.ms", Duration, 3_600_000, _METADATA_LOG),
     ("metadata.max.retention.bytes", Bytes, 100 << 20, _METADATA_LOG),
     ("metadata.max.retention.ms", Duration, 604_800_000, _METADATA_LOG),
-    ("metadata.max.idle.interval.ms", Duration, 500, _METADATA_LOG),
+    ("metadata.max.idle.interval.ms", _DURATION, 500, _METADATA_LOG),
     ("replica.lag.time.max.ms", Duration, 30_000, _REPLICATION),
-    ("replica.socket.timeout.ms", Duration, 30_000, _REPLICATION),
-    ("replica.socket.receive.buffer.bytes", Bytes, 64 << 10, _REPLICATION),
-    ("replica.fetch.max.bytes", Bytes, 1 << 20, _REPLICATION),
-    ("replica.fetch.wait.max.ms", Duration, 500, _REPLICATION),
-    ("replica.fetch.min.bytes", Bytes, 1, _REPLICATION),
-    ("replica.fetch.backoff.ms", Duration, 1_000, _REPLICATION),
-    ("replica.fetch.response.max.bytes", Bytes, 10 << 20, _REPLICATION),
+    ("replica.socket.timeout.ms", _DURATION, 30_000, _REPLICATION),
+    ("replica.socket.receive.buffer.bytes", _BYTES, 64 << 10, _REPLICATION),
+    ("replica.fetch.max.bytes", _BYTES, 1 << 20, _REPLICATION),
+    ("replica.fetch.wait.max.ms", _DURATION, 500, _REPLICATION),
+    ("replica.fetch.min.bytes", _BYTES, 1, _REPLICATION),
+    ("replica.fetch.backoff.ms", _DURATION, 1_000, _REPLICATION),
+    ("replica.fetch.response.max.bytes", _BYTES, 10 << 20, _REPLICATION),
     ("replica.selector.class", str, None, _REPLICATION),
     ("inter.broker.protocol.version", str, None, "brokers agree on versions by themselves"),
     ("log.message.format.version", str, None, "records are always written in format 2"),
@@ -71,9 +77,9 @@ _READ_ONLY: list[_Row] = [
     ("delete.records.purgatory.purge.interval.requests", int, 1, _PURGATORY),
     ("log.cleaner.enable", bool, True, _CLEANER),
     ("log.dir.failure.timeout.ms", Duration, 30_000, _CONTROLLER),
-    ("offsets.load.buffer.size", Bytes, 5 << 20, "logs are read in pieces of a fixed size"),
+    ("offsets.load.buffer.size", _BYTES, 5 << 20, "logs are read in pieces of a fixed size"),
     ("offsets.topic.compression.codec", int, 0, "commits are small"),
-    ("transaction.state.log.load.buffer.size", Bytes, 5 << 20, "logs are read in pieces of a fixed size"),
+    ("transaction.state.log.load.buffer.size", _BYTES, 5 << 20, "logs are read in pieces of a fixed size"),
     (
         "group.coordinator.rebalance.protocols",
         Words,
@@ -81,29 +87,34 @@ _READ_ONLY: list[_Row] = [
         "none can be turned off",
     ),
     ("group.coordinator.threads", int, 4, _THREADS),
-    ("group.coordinator.append.linger.ms", Duration, -1, "commits that arrive together are written together"),
+    (
+        "group.coordinator.append.linger.ms",
+        _DURATION,
+        -1,
+        "commits that arrive together are written together",
+    ),
     ("share.coordinator.state.topic.num.partitions", int, 50, _SHARE),
-    ("share.coordinator.state.topic.replication.factor", int, 3, _SHARE),
-    ("share.coordinator.state.topic.min.isr", int, 2, _SHARE),
+    ("share.coordinator.state.topic.replication.factor", _SHORT, 3, _SHARE),
+    ("share.coordinator.state.topic.min.isr", _SHORT, 2, _SHARE),
     ("quota.window.num", int, 11, _QUOTA),
     ("quota.window.size.seconds", int, 1, _QUOTA),
     ("metrics.num.samples", int, 2, "metrics are Prometheus', see `http.listen`"),
     ("metrics.sample.window.ms", Duration, 30_000, "metrics are Prometheus', see `http.listen`"),
     ("metrics.recording.level", str, "INFO", "metrics are Prometheus', see `http.listen`"),
     ("auto.include.jmx.reporter", bool, True, "metrics are Prometheus', see `http.listen`"),
-    ("telemetry.max.bytes", Bytes, 1 << 20, "clients' telemetry is not kept"),
+    ("telemetry.max.bytes", _BYTES, 1 << 20, "clients' telemetry is not kept"),
 ]
 
 _CHANGEABLE: list[_Row] = [
     ("num.network.threads", int, 3, _THREADS),
     ("num.io.threads", int, 8, _THREADS),
-    ("num.replica.alter.log.dirs.threads", int, None, _THREADS),
+    ("num.recovery.threads.per.data.dir", int, 2, _THREADS),
     ("num.replica.fetchers", int, 1, _REPLICATION),
     ("background.threads", int, 10, _THREADS),
     ("log.cleaner.threads", int, 1, _CLEANER),
     ("log.cleaner.backoff.ms", Duration, 15_000, _CLEANER),
     ("log.cleaner.dedupe.buffer.size", Bytes, 128 << 20, _CLEANER),
-    ("log.cleaner.io.buffer.size", Bytes, 512 << 10, _CLEANER),
+    ("log.cleaner.io.buffer.size", _BYTES, 512 << 10, _CLEANER),
     ("log.cleaner.io.buffer.load.factor", float, 0.9, _CLEANER),
     ("log.cleaner.io.max.bytes.per.second", float, 1.7976931348623157e308, _CLEANER),
     (
@@ -122,7 +133,8 @@ _CHANGEABLE: list[_Row] = [
 def _keys(rows: Iterable[_Row], scope: Scope) -> Iterator[tuple[str, Key[Any]]]:
     for name, kind, default, reason in rows:
         doc = f"Accepted, without effect: {reason}."
-        yield attribute_of(name), Key(name, kind, default, scope=scope, doc=doc)
+        of, *checks = kind if isinstance(kind, tuple) else (kind,)
+        yield attribute_of(name), Key(name, of, default, *checks, scope=scope, doc=doc)
 
 
 class IgnoredConfig(Config):

@@ -64,14 +64,21 @@ class Configs:
         return broker.name in ("", str(self.broker.node_id))
 
     def check(self, resource: ConfigResource, values: Values) -> None:
-        """May these be all the settings of the resource? Raises INVALID_CONFIG, which names the key, if not."""
+        """May these be all the settings of the resource? If not, raises an error that names the key.
+
+        It is INVALID_CONFIG, but INVALID_REQUEST where Kafka says so: for brokers, for unknown keys of client metrics.
+        """
         try:
             if resource.type is ResourceType.BROKER:
                 self.broker.update(values, _layer(resource), replace=True, dry_run=True)
             else:
                 self._build(resource, values)
         except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+            is_unknown = not values.keys() <= ClientMetricsConfig.keys.keys()
+            is_of_metrics = resource.type is ResourceType.CLIENT_METRICS
+            is_request = resource.type is ResourceType.BROKER or (is_of_metrics and is_unknown)
+            code = ErrorCode.INVALID_REQUEST if is_request else ErrorCode.INVALID_CONFIG
+            raise KafkaError(code, str(error)) from error
 
     def apply(self, resource: ConfigResource, values: Values) -> None:
         """These are now all the settings of the resource."""

@@ -30,7 +30,7 @@ def check_level(name: str, level: str | None) -> None:
     if name != ROOT and name not in _loggers():
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no logger {name!r}")
     if level is None and name == ROOT:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{ROOT} has no parent whose level it could take")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{ROOT} has no parent whose level it could take")
     if level is not None and level not in _LEVELS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"{name} is {level!r}, but must be one of {', '.join(_LEVELS)}"

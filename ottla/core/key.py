@@ -6,12 +6,14 @@ value and what is accepted. Sensitive values appear in no sentence.
 """
 
 import enum
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from ottla.core.errors import ConfigError
 from ottla.core.values import (
     HIDDEN,
+    INT16_MAX,
     INT32_MAX,
     INT64_MAX,
     Check,
@@ -125,10 +127,11 @@ class Key(Generic[T]):
 
     @property
     def wire_type(self) -> WireType:
-        """The type for DescribeConfigs. A number that its checks keep within 32 bits is an INT."""
-        highs = [check.high for check in self.checks if check.high is not None]
-        is_small = bool(highs) and min(highs) <= INT32_MAX
-        return WireType.INT if self.type.wire is WireType.LONG and is_small else self.type.wire
+        """The type for DescribeConfigs. A LONG that its checks keep within 32 bits is an INT, one of 16 a SHORT."""
+        high = min((check.high for check in self.checks if check.high is not None), default=math.inf)
+        if high == INT16_MAX and self.type.wire is WireType.INT:
+            return WireType.SHORT
+        return WireType.INT if self.type.wire is WireType.LONG and high <= INT32_MAX else self.type.wire
 
     @property
     def accepts(self) -> str:

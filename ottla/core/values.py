@@ -14,6 +14,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 HIDDEN = "[hidden]"
+INT16_MAX = (1 << 15) - 1
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 
@@ -164,6 +165,14 @@ def _read_float(value: object) -> float:
     return number
 
 
+def _write_float(value: float) -> str:
+    """As Java writes it, and so Kafka: 1.0E30."""
+    digits, is_large, exponent = repr(value).partition("e")
+    if not is_large:
+        return digits
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
 def _read_password(value: object) -> Password:
     return value if isinstance(value, Password) else Password(_read_text(value))
 
@@ -181,7 +190,7 @@ Integer = ValueType[int](WireType.INT, "a whole number of 32 bits", _whole(INT32
 Long = ValueType[int](WireType.LONG, "a whole number of 64 bits", _whole(INT64_MAX))
 Boolean = ValueType[bool](WireType.BOOLEAN, "true or false", _read_bool, lambda value: str(value).lower())
 Text = ValueType[str](WireType.STRING, "text", _read_text)
-Float = ValueType[float](WireType.DOUBLE, "a number", _read_float)
+Float = ValueType[float](WireType.DOUBLE, "a number", _read_float, _write_float)
 Secret = ValueType[Password](WireType.PASSWORD, "text", _read_password, lambda value: cast(str, value.value))
 Words = ValueType[tuple[str, ...]](WireType.LIST, "a list with commas", _words, ",".join)
 

@@ -181,7 +181,7 @@ class TopicConfig(Config):
         "producer.id.expiration.ms",
         Duration,
         _DAY_MS,
-        at_least(1),
+        between(1, _INT_MAX),
         broker_key="producer.id.expiration.ms",
         scope=Scope.CLUSTER_WIDE,
         doc="Forget the sequence numbers of a producer that has written nothing for this long.",

@@ -22,3 +22,10 @@ KAFKA = {
 def test_the_defaults_are_those_of_kafka():
     config = CoordinatorConfig()
     assert {name: config[name] for name in KAFKA} == KAFKA
+
+
+def test_the_types_are_those_of_kafka():
+    types = {key: CoordinatorConfig().describe(key).type.name for key in KAFKA}
+    assert types["offsets.topic.replication.factor"] == "SHORT"
+    assert types["offsets.topic.num.partitions"] == "INT"
+    assert types["group.min.session.timeout.ms"] == "INT"

@@ -63,8 +63,6 @@ def test_a_topic_that_was_forgotten_starts_over(configs):
     [
         (ORDERS, {"retention.ms": "soon"}, "retention.ms"),
         (ORDERS, {"retenton.ms": "1"}, "did you mean retention.ms"),
-        (BROKER_1, {"log.dirs": "/x"}, "log.dirs"),
-        (ALL_BROKERS, {"message.max.bytes": "-4"}, "message.max.bytes"),
         (READERS, {"consumer.session.timeout.ms": "0"}, "consumer.session.timeout.ms"),
         (PUSHED, {"interval.ms": "5"}, "interval.ms"),
         (PUSHED, {"match": "colour=red"}, "match"),
@@ -73,6 +71,22 @@ def test_a_topic_that_was_forgotten_starts_over(configs):
 def test_a_value_that_cannot_be_is_refused_by_name(configs, resource, values, names):
     refused = fault(configs, resource, values)
     assert refused.code is ErrorCode.INVALID_CONFIG
+    assert names in refused.detail
+
+
+@pytest.mark.parametrize(
+    ("resource", "values", "names"),
+    [
+        (BROKER_1, {"log.dirs": "/x"}, "log.dirs"),
+        (ALL_BROKERS, {"message.max.bytes": "-4"}, "message.max.bytes"),
+        (PUSHED, {"colour": "red"}, "colour"),
+    ],
+)
+def test_kafka_calls_the_request_invalid_where_it_is_about_a_broker_or_a_key_that_nobody_knows(
+    configs, resource, values, names
+):
+    refused = fault(configs, resource, values)
+    assert refused.code is ErrorCode.INVALID_REQUEST
     assert names in refused.detail
 
 

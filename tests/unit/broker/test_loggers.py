@@ -35,7 +35,12 @@ def test_a_level_can_be_set_and_taken_back(logger, word, number):
     assert logger.level == logging.NOTSET
 
 
-@pytest.mark.parametrize(("name", "level"), [("no.such.logger", "INFO"), ("root", None), ("root", "LOUD")])
+@pytest.mark.parametrize(("name", "level"), [("no.such.logger", "INFO"), ("root", "LOUD")])
 def test_what_cannot_be_is_refused(name, level):
     with pytest.raises(KafkaError, match="INVALID_CONFIG"):
         loggers.check_level(name, level)
+
+
+def test_the_root_has_no_parent_to_take_a_level_from():
+    with pytest.raises(KafkaError, match="INVALID_REQUEST"):
+        loggers.check_level("root", None)

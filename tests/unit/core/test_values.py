@@ -104,6 +104,9 @@ def test_what_does_not_fit_raises_value_error_and_nothing_else(kind: ValueType[A
         (Duration, 60_000, "60000"),
         (POLICY, ("delete", "compact"), "delete,compact"),
         (NUMBERS, (1, 2), "1,2"),
+        (Float, 0.5, "0.5"),
+        (Float, 1e30, "1.0E30"),
+        (Float, 1.5e-9, "1.5E-9"),
         (Secret, Password("s3cret"), "s3cret"),
     ],
 )
