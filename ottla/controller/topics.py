@@ -70,10 +70,12 @@ def create(
         try:
             _check_once(topic.name, named)
             _check_apart(topic.name, taken)
-            replicas = _check_new_topic(context, topic, defaults, chance)
-            config = {key: value for key, value in topic.configs.items() if value is not None}
+            validation.check_name(context, topic.name)
+            # Settings are judged before numbers, as Kafka does: who has both wrong is told of the settings.
+            config = validation.check_no_nulls(topic)
             resource = ConfigResource(ResourceType.TOPIC, topic.name)
             check_config(resource, config)
+            replicas = _check_replicas(context, topic, defaults, chance)
             validation.check_size(partition_count + len(replicas))
         except KafkaError as error:
             answers[topic.name] = error
@@ -167,12 +169,12 @@ def _check_apart(name: str, taken: Mapping[str, str]) -> None:
         )
 
 
-def _check_new_topic(
+def _check_replicas(
     context: Context, topic: NewTopic, defaults: Defaults, chance: Chance
 ) -> list[tuple[int, ...]]:
-    """The replicas of a topic that may be."""
-    validation.check_new_topic(context, topic)
+    """The replicas of a topic, as they were assigned or as we place them."""
     if topic.assignments:
+        validation.check_assigned_only(topic)
         return validation.check_assignments(context, topic.assignments)
     count = defaults.partitions if topic.partitions == -1 else topic.partitions
     factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor

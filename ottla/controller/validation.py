@@ -25,19 +25,23 @@ def check_name(context: Context, name: str) -> None:
         )
 
 
-def check_new_topic(context: Context, topic: NewTopic) -> None:
-    """What a new topic must be, whatever the numbers of partitions and replicas."""
-    check_name(context, topic.name)
-    if topic.assignments and (topic.partitions != -1 or topic.replication_factor != -1):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "A manual partition assignment was specified, but the number of partitions "
-            "or the replication factor was not set to -1.",
-        )
+def check_no_nulls(topic: NewTopic) -> dict[str, str]:
+    """The settings of a new topic."""
     nulls = [key for key, value in topic.configs.items() if value is None]
     if nulls:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {', '.join(nulls)}"
+        )
+    return {key: value for key, value in topic.configs.items() if value is not None}
+
+
+def check_assigned_only(topic: NewTopic) -> None:
+    """Who assigns replicas leaves the numbers to us."""
+    if topic.partitions != -1 or topic.replication_factor != -1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but the number of partitions "
+            "or the replication factor was not set to -1.",
         )
 
 

@@ -97,6 +97,14 @@ def test_settings_are_checked_before_anything_is_written():
     assert decision.writes == []
 
 
+def test_who_has_settings_and_numbers_wrong_is_told_of_the_settings():
+    def refuse(resource, values):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "bad")
+
+    _, answers = create(cluster(0), NewTopic("t", 0, 5, configs={"a": "b"}), check_config=refuse)
+    assert answers["t"].code is ErrorCode.INVALID_CONFIG
+
+
 def test_settings_that_were_left_behind_are_overwritten():
     context = cluster(0)
     left = ConfigResource(ResourceType.TOPIC, "t")
