@@ -87,15 +87,29 @@ class OffsetFile:
         self._newest: Mapping[TopicPartition, int] | None = None
         self._written: Mapping[TopicPartition, int] | None = None
 
+    def read(self) -> dict[TopicPartition, int]:
+        """What it says, before anything is written to it. Raises ProtocolError if that makes no sense."""
+        offsets = read_offsets(self._files, self._path)
+        self._written = offsets
+        return dict(offsets)
+
+    def may_name(self, partition: TopicPartition) -> bool:
+        """Could the next start find an offset of this partition in the file?"""
+        written = self._written
+        return written is None or partition in written
+
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Return when the file says this."""
         self._begun += 1
         self._newest = offsets
         self._write(self._begun, offsets)
 
-    def begin(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None] | None:
-        """What a thread has to run for the file to say this, or something newer. None if it will say so anyway."""
-        if offsets == self._newest:
+    def begin(
+        self, offsets: Mapping[TopicPartition, int], *, always: bool = False
+    ) -> Callable[[], None] | None:
+        """What a thread has to run for the file to say this, or something newer. None if it will say so anyway, some
+        time soon; with `always` there is something to run, which ends when it does."""
+        if offsets == self._newest and not always:
             return None
         self._begun += 1
         self._newest = offsets

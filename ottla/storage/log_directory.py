@@ -5,6 +5,7 @@ shutdown is taken away before anything is opened, and written after everything i
 point never reaches the disk before the bytes below it, and goes down before a truncation, not after.
 """
 
+import functools
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +57,10 @@ class LogDirectory:
         partitions = list(directory._partitions())
         for done, partition in enumerate(partitions):
             on_progress(done, len(partitions))
-            directory._open(partition)
+            try:
+                directory._open(partition)
+            except FileExistsError:
+                logger.warning("%s/%s is no directory; it is left alone", path, partition)
         on_progress(len(partitions), len(partitions))
         return directory
 
@@ -66,16 +70,31 @@ class LogDirectory:
 
     def create(self, partition: TopicPartition, topic_id: uuid.UUID | None = None) -> Log:
         """A new, empty log. Lasts when this returns."""
+        for step in self.begin_create(partition, topic_id):
+            step()
+        return self.end_create(partition)
+
+    def begin_create(
+        self, partition: TopicPartition, topic_id: uuid.UUID | None = None
+    ) -> list[Callable[[], None]]:
+        """The same without waiting for the disk: a thread has to run what this returns, then the owner `end_create`."""
         assert partition not in self.logs, f"{partition} is here already"
+        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
+            offsets.pop(partition, None)  # of an earlier partition of that name
+        # A start that lies beyond the end of the new log would let the next start drop all of its records.
+        stale = [name for name, file in self._offset_files.items() if file.may_name(partition)]
+        make = functools.partial(self._make, partition, topic_id)
+        return [*self.begin_checkpoint(*stale, always=True), make]
+
+    def _make(self, partition: TopicPartition, topic_id: uuid.UUID | None) -> None:
         path = f"{self.path}/{partition}"
         if self._files.exists(path):  # of a topic that had this name before: it is kept, out of the way
             self._rename(partition, "stray")
         self._files.make_directory(path)
         if topic_id is not None:
             checkpoints.write_partition_metadata(self._files, path, topic_id)
-        self._files.sync_directory(self.path)
-        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
-            offsets.pop(partition, None)  # of an earlier partition of that name
+
+    def end_create(self, partition: TopicPartition) -> Log:
         log = self._open(partition)
         assert log is not None, "an empty log is not damaged"
         return log
@@ -85,11 +104,14 @@ class LogDirectory:
 
     def delete(self, partition: TopicPartition) -> str:
         """Take a log out of the way, in one step; `remove_deleted` removes its files. Returns the new path."""
-        if self.damaged.pop(partition, None) is None:
-            self.logs.pop(partition).abandon()
-        path = self._rename(partition, "delete")
+        path = self.begin_delete(partition)()
         self.checkpoint()
         return path
+
+    def begin_delete(self, partition: TopicPartition) -> Callable[[], str]:
+        """The same without waiting for the disk: a thread has to run what this returns, and a checkpoint is due."""
+        self.release(partition)
+        return functools.partial(self._rename, partition, "delete")
 
     def release(self, partition: TopicPartition) -> None:
         """Let a log lie as it is: it is nobody's."""
@@ -125,10 +147,10 @@ class LogDirectory:
         for name, file in self._offset_files.items():
             file.write(self._offsets(name))
 
-    def begin_checkpoint(self, *names: str) -> list[Callable[[], None]]:
+    def begin_checkpoint(self, *names: str, always: bool = False) -> list[Callable[[], None]]:
         """The same for some of the files, without waiting for the disk: a thread has to run what this returns.
-        Nothing, if nothing has moved."""
-        begun = [self._offset_files[name].begin(self._offsets(name)) for name in names]
+        Nothing, if nothing has moved, unless it is `always` to be waited for."""
+        begun = [self._offset_files[name].begin(self._offsets(name), always=always) for name in names]
         return [write for write in begun if write is not None]
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
@@ -194,7 +216,7 @@ class LogDirectory:
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """A checkpoint that cannot be read is as good as none: everything is checked from the start."""
         try:
-            return checkpoints.read_offsets(self._files, f"{self.path}/{name}")
+            return self._offset_files[name].read()
         except ProtocolError as error:
             logger.warning("%s; it is ignored", error)
             return {}

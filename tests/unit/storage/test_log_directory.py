@@ -1,5 +1,6 @@
 """The logs of one directory: opening, closing, checkpoints, damage set aside, deletion."""
 
+import errno
 import random
 import uuid
 
@@ -112,6 +113,14 @@ def test_files_and_directories_of_others_are_left_alone(disk):
         disk.make_directory(f"d/{name}")
     write_whole(disk, "d/meta.properties", b"version=1\n")
     assert opened(disk).logs == {}
+
+
+def test_a_file_that_bears_the_name_of_a_partition_keeps_nothing_from_opening(tmp_path):
+    (tmp_path / "core-4711").write_bytes(b"dumped")
+    LogDirectory.open(OsFiles(), str(tmp_path), lambda topic: config()).create(ORDERS)
+    again = LogDirectory.open(OsFiles(), str(tmp_path), lambda topic: config())
+    assert list(again.logs) == [ORDERS]
+    assert (tmp_path / "core-4711").read_bytes() == b"dumped"
 
 
 def test_progress_is_told(disk):
@@ -332,3 +341,35 @@ def test_some_of_the_deleted_partitions_can_be_removed(disk):
     first, second = directory.deleted()
     assert directory.remove_deleted([first]) == 1
     assert directory.deleted() == [second]
+
+
+def moved_start(disk: SimDisk) -> LogDirectory:
+    """A log that starts at 5, which the disk knows."""
+    directory = opened(disk)
+    log = directory.create(ORDERS)
+    fill(log, 9)
+    log.advance_log_start(5)
+    directory.checkpoint()
+    return directory
+
+
+def test_a_new_log_does_not_start_where_one_of_its_name_did_that_was_deleted_just_before_a_crash(disk):
+    moved_start(disk).begin_delete(ORDERS)()
+    crash(disk)
+    log = opened(disk).create(ORDERS)
+    expected = fill(log, 3)
+    log.flush()
+    crash(disk)
+    assert values_of(opened(disk).logs[ORDERS]) == expected
+
+
+def test_nor_where_one_did_whose_deletion_the_full_disk_would_not_note(disk):
+    directory = moved_start(disk)
+    disk.fail_next("write", errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        directory.delete(ORDERS)
+    log = directory.create(ORDERS)
+    expected = fill(log, 3)
+    log.flush()
+    crash(disk)
+    assert values_of(opened(disk).logs[ORDERS]) == expected
