@@ -186,8 +186,7 @@ class Broker:
         self.upkeep.kill()
         for report in self._reports:
             report.cancel()
-        await self.replicas.end_syncs()  # what a thread has handed to the kernel cannot be taken back
-        self.replicas.abandon()
+        await self.replicas.abandon()
         await self._release()
 
     async def _release(self) -> None:

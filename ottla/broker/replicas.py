@@ -7,13 +7,15 @@ A directory whose disk fails goes offline alone, with its partitions; the others
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ottla.broker.upkeep import FULL
 from ottla.core.errors import ConfigError, ErrorCode, KafkaError, ProtocolError
 from ottla.core.ids import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.state import PartitionState
+from ottla.storage import checkpoints
 from ottla.storage.check import CorruptLog
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
@@ -49,6 +51,8 @@ class Replicas:
         self._offline_partitions: dict[TopicPartition, str] = {}
         self._commits: dict[Log, GroupCommit] = {}
         self._changing = asyncio.Lock()
+        self._step: asyncio.Future[Any] | None = None
+        """What a thread does on the disk for an order that is being followed."""
         self.is_closing = False
         self._controller_epoch = -1
         self.on_failed: Callable[[list[TopicPartition]], object] = lambda partitions: None
@@ -102,9 +106,11 @@ class Replicas:
         return strays
 
     async def end_syncs(self) -> None:
-        """Return when no sync is under way any more: one that fails must be known before the logs are closed."""
+        """Return when no thread works on the disk any more: a sync that fails must be known before logs are closed."""
         for commit in list(self._commits.values()):
             await commit.end()
+        while self._step is not None and not self._step.done():
+            await asyncio.wait([self._step])
 
     def close(self, broker_epoch: int) -> None:
         """Flush everything and say so."""
@@ -114,10 +120,11 @@ class Replicas:
             except OSError as error:
                 logger.error("%s was not closed cleanly: %s", directory.path, error)
 
-    def abandon(self) -> None:
+    async def abandon(self) -> None:
         """Let go of everything as it is, as a crash would. Orders that are still being followed touch nothing more: the
         directories may be another broker's by then."""
         directories, self.directories = self.directories, []
+        await self.end_syncs()  # what a thread has handed to the kernel cannot be taken back
         for directory in directories:
             for log in directory.logs.values():
                 log.abandon()
@@ -164,9 +171,7 @@ class Replicas:
                 if self.is_closing:  # the next start creates what is missing
                     results[state.topic_partition] = ErrorCode.BROKER_NOT_AVAILABLE
                     continue
-                results[state.topic_partition] = self._follow_orders(state)
-                if state.is_new:
-                    await asyncio.sleep(0)  # creating a log waits for the disk: let others have their turn
+                results[state.topic_partition] = await self._follow_orders(state)
         return results
 
     def _is_stale(self, controller_epoch: int) -> bool:
@@ -176,12 +181,12 @@ class Replicas:
         self._controller_epoch = controller_epoch
         return False
 
-    def _follow_orders(self, state: PartitionState) -> ErrorCode:
+    async def _follow_orders(self, state: PartitionState) -> ErrorCode:
         topic_partition = state.topic_partition
         partition = self.partitions.get(topic_partition)
         if partition is None:
             try:
-                partition = self._add(state)
+                partition = await self._add(state)
             except KafkaError as error:
                 self._offline_partitions[topic_partition] = error.detail
                 return error.code
@@ -189,14 +194,16 @@ class Replicas:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return ErrorCode.NONE if partition.follow_orders(state) else ErrorCode.STALE_CONTROLLER_EPOCH
 
-    def _add(self, state: PartitionState) -> Partition:
+    async def _add(self, state: PartitionState) -> Partition:
         topic_partition = state.topic_partition
         log = self._find_log(topic_partition)
         if log is None:
             if self.offline and not state.is_new:  # an empty log in its place would look like lost records
                 detail = f"{topic_partition} may be in {', '.join(self.offline)}, which has failed"
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
-            log = self._create_log(topic_partition, state.topic_id)
+            if not state.is_new:
+                logger.warning("%s should be here and is not: it starts empty", topic_partition)
+            log = await self._create_log(topic_partition, state.topic_id)
         partition = Partition(self._broker_id, topic_partition, state.topic_id, log)
         self.partitions[topic_partition] = partition
         self._by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
@@ -211,13 +218,14 @@ class Replicas:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} is damaged: {damage}")
         return None
 
-    def _create_log(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> Log:
+    async def _create_log(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> Log:
         """In the directory with the fewest partitions."""
         if not self.directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory has failed")
         directory = min(self.directories, key=lambda each: len(each.logs))
         try:
-            return directory.create(topic_partition, topic_id)
+            await self._run(directory, directory.begin_create(topic_partition, topic_id))
+            return directory.end_create(topic_partition)
         except OSError as error:
             detail = f"{topic_partition} cannot be created in {directory.path}: {error}"
             logger.error(detail)
@@ -233,8 +241,12 @@ class Replicas:
                 return dict.fromkeys(partitions, ErrorCode.STALE_CONTROLLER_EPOCH)
             for topic_partition, is_deleted in partitions.items():
                 await self._let_go(topic_partition)
-                results[topic_partition] = self._stop(topic_partition, delete=is_deleted)
-                await asyncio.sleep(0)
+                self._offline_partitions.pop(topic_partition, None)
+                results[topic_partition] = (
+                    await self._delete(topic_partition) if is_deleted else ErrorCode.NONE
+                )
+            for directory in list(self.directories):
+                await self._try(directory, directory.begin_checkpoint(*checkpoints.OFFSETS, always=True))
         return results
 
     async def _let_go(self, topic_partition: TopicPartition) -> None:
@@ -245,22 +257,40 @@ class Replicas:
             await self.commit_of(partition.log).end()
             self._forget(topic_partition)
 
-    def _stop(self, topic_partition: TopicPartition, *, delete: bool) -> ErrorCode:
-        self._offline_partitions.pop(topic_partition, None)
-        for directory in self.directories:
-            if delete and (topic_partition in directory.logs or topic_partition in directory.damaged):
-                if (log := directory.logs.get(topic_partition)) is not None:
-                    self._commits.pop(log, None)
-                try:
-                    directory.delete(topic_partition)
-                except OSError as error:
-                    if error.errno not in FULL:  # who deletes on a full disk wants to make room
-                        self.directory_failed(directory.path, error)
-                        return ErrorCode.KAFKA_STORAGE_ERROR
-                    logger.warning("%s is deleted, which could not be noted: %s", topic_partition, error)
-        if delete and topic_partition.topic not in self._by_topic:
+    async def _delete(self, topic_partition: TopicPartition) -> ErrorCode:
+        code = ErrorCode.NONE
+        for directory in list(self.directories):
+            is_here = topic_partition in directory.logs or topic_partition in directory.damaged
+            if is_here and not await self._try(directory, [directory.begin_delete(topic_partition)]):
+                code = ErrorCode.KAFKA_STORAGE_ERROR
+        if topic_partition.topic not in self._by_topic:
             self.on_deleted(topic_partition.topic)
-        return ErrorCode.NONE
+        return code
+
+    async def _try(self, directory: LogDirectory, steps: Iterable[Callable[[], object]]) -> bool:
+        """Do on the disk what deleting takes. False if the disk has failed; one that is full has not: who deletes
+        wants to make room."""
+        try:
+            await self._run(directory, steps)
+        except OSError as error:
+            if error.errno not in FULL:
+                self.directory_failed(directory.path, error)
+                return False
+            logger.warning("in %s something is deleted, which could not be noted: %s", directory.path, error)
+        except KafkaError:
+            return False
+        return True
+
+    async def _run(self, directory: LogDirectory, steps: Iterable[Callable[[], object]]) -> None:
+        """Have a thread do what waits for the disk, while others are served."""
+        for step in steps:
+            self._step = asyncio.ensure_future(asyncio.to_thread(step))
+            await asyncio.shield(
+                self._step
+            )  # a start may be given up; what a thread does is waited for all the same
+            if directory not in self.directories:
+                detail = f"the log directory {directory.path} is not in use any more"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
 
     def _forget(self, topic_partition: TopicPartition) -> None:
         partition = self.partitions.pop(topic_partition, None)

@@ -24,6 +24,7 @@ from ottla.storage.files import Files, write_whole
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
+OFFSETS = (RECOVERY_POINT, LOG_START, HIGH_WATERMARK)
 CLEANER = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"

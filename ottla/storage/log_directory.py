@@ -35,8 +35,7 @@ class LogDirectory:
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._offset_files = {
-            name: checkpoints.OffsetFile(files, f"{path}/{name}")
-            for name in (checkpoints.RECOVERY_POINT, checkpoints.LOG_START, checkpoints.HIGH_WATERMARK)
+            name: checkpoints.OffsetFile(files, f"{path}/{name}") for name in checkpoints.OFFSETS
         }
 
     @classmethod

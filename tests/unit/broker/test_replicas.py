@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import functools
+import threading
 import uuid
 
 import pytest
@@ -138,7 +139,7 @@ async def test_what_is_abandoned_was_not_closed_cleanly():
     before = Here(disk=disk)
     await before.add(*new(0))
     before.put(0, b"tea")
-    before.abandon()
+    await before.abandon()
     after = Here(disk=disk)
     await after.add(state(0))
     assert not after.was_clean
@@ -158,6 +159,63 @@ async def test_a_partition_that_stops_is_kept_and_one_that_is_deleted_is_not():
     await here.add(state(0), state(1))
     assert values_of(here.get("orders", 0).log) == {0: b"tea"}
     assert await here.delete(TopicPartition("orders", 9)) == [ErrorCode.NONE], "it is gone already"
+
+
+class Watched(SimDisk):
+    """Notes which threads wait for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.waited = set()
+
+    def sync_directory(self, path):
+        self.waited.add(threading.current_thread())
+        super().sync_directory(path)
+
+    def rename(self, source, target):
+        self.waited.add(threading.current_thread())
+        super().rename(source, target)
+
+
+@scenario
+async def test_who_is_served_meanwhile_does_not_wait_for_the_disk_on_which_partitions_are_made_and_deleted():
+    here = Here(disk=Watched())
+    here.disk.waited.clear()
+    assert await here.add(*new(0, 1)) == [ErrorCode.NONE] * 2
+    assert await here.delete(TopicPartition("orders", 0)) == [ErrorCode.NONE]
+    assert here.disk.waited
+    assert threading.current_thread() not in here.disk.waited
+
+
+@scenario
+async def test_a_directory_that_fails_while_a_partition_is_made_in_it_gets_none():
+    here = Here("a", "b")
+    here.directories[0].end_create = None  # not to be called
+    adding = asyncio.ensure_future(here.add(*new(0)))
+    while here._step is None:
+        await asyncio.sleep(0)
+    here.directory_failed("a", OSError(errno.EIO, "broken"))
+    assert await adding == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert here.code(0) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@scenario
+async def test_after_it_was_abandoned_no_thread_touches_the_disk():
+    here = Here()
+    adding = asyncio.ensure_future(here.add(*new(*range(50))))
+    while here._step is None:
+        await asyncio.sleep(0)
+    await here.abandon()
+    found = here.disk.names("a")
+    assert ErrorCode.KAFKA_STORAGE_ERROR in await adding
+    assert here.disk.names("a") == found
+
+
+@scenario
+async def test_a_log_that_should_be_here_and_is_not_is_worth_a_line(caplog):
+    here = Here()
+    assert await here.add(state(0)) == [ErrorCode.NONE]
+    assert "orders-0 should be here and is not: it starts empty" in caplog.text
 
 
 @scenario
@@ -242,7 +300,7 @@ async def damaged():
         here.put(index, b"milk")
         here.get("orders", index).log.flush()
     here.directories[0].checkpoint()
-    here.abandon()
+    await here.abandon()
     disk.open("a/orders-0/" + file_name(0, LOG_SUFFIX)).write_at(8, b"\x7f\xff\xff\xff")
     return disk
 
