@@ -6,6 +6,7 @@ directory cannot be told apart again.
 
 import logging
 import uuid
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.core.errors import ConfigError
@@ -39,7 +40,8 @@ class Directories:
         return f"{self.paths[0]}/{METADATA_NAME}" if isinstance(self._files, OsFiles) else MEMORY
 
     def lock(self) -> list[str]:
-        """Make every directory ours; those that can be used. Raises DirectoryInUseError if another broker has one."""
+        """Make every directory ours; those that can be used. Raises DirectoryInUseError if another broker has one, and
+        ConfigError if they cannot be used as they are."""
         usable = []
         for path in self.paths:
             try:
@@ -56,7 +58,22 @@ class Directories:
         if self.paths[0] in self.unusable:
             reason = self.unusable[self.paths[0]]
             raise ConfigError(f"the first log directory holds what the cluster knows of its topics: {reason}")
+        self._check_store(usable)
         return usable
+
+    def _check_store(self, paths: Iterable[str]) -> None:
+        """A new store beside logs that somebody knew would know none of them, and hide that the old one is missing."""
+        store = self.metadata_path
+        if store == MEMORY or (self._files.exists(store) and self._files.size(store) > 0):
+            return
+        for path in paths:
+            meta = read_meta(self._files, path)
+            if meta is not None and meta.cluster_id is not None:
+                raise ConfigError(
+                    f"{path} belongs to cluster {meta.cluster_id}, but {store}, which knows the topics of a cluster, "
+                    "is not there: bring it back, or choose another directory. (One of Apache Kafka has no such file, "
+                    "and cannot be used.) Nothing was changed"
+                )
 
     def sign(self, cluster_id: str) -> None:
         """Write whose directories these are; raise ConfigError, and write nothing, if one is somebody else's."""
@@ -72,7 +89,10 @@ class Directories:
         if meta.node_id not in (None, self._node_id):
             raise ConfigError(f"{path} belongs to broker {meta.node_id}, this one is {self._node_id}")
         if meta.cluster_id not in (None, cluster_id):
-            raise ConfigError(f"{path} belongs to cluster {meta.cluster_id}, this broker is in {cluster_id}")
+            raise ConfigError(
+                f"{path} belongs to cluster {meta.cluster_id}, this broker is in {cluster_id}, "
+                f"as {self.metadata_path} says"
+            )
 
     def release(self) -> None:
         for lock in self._locks:

@@ -118,3 +118,22 @@ def test_a_signature_that_makes_no_sense_is_refused():
     write_meta(disk, "a", Meta(1, "cluster-1", version=9))
     with pytest.raises(ProtocolError, match=r"a/meta.properties: version 9"):
         ours.sign("cluster-1")
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_without_the_store_that_knows_their_topics_signed_directories_are_refused_and_left_as_they_are(
+    tmp_path, content
+):
+    store, ours = tmp_path / "a" / METADATA_NAME, directories(OsFiles(), tmp_path / "a", tmp_path / "b")
+    for path in ours.paths:
+        OsFiles().make_directory(path)
+    write_meta(OsFiles(), ours.paths[1], Meta(1, "cluster-1"))
+    if content is not None:
+        store.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"b belongs to cluster cluster-1, but {store}.* is not there"):
+        ours.lock()
+    ours.release()
+    assert store.exists() == (content is not None)
+    store.write_bytes(b"SQLite")
+    assert ours.lock() == ours.paths
+    ours.release()
