@@ -112,14 +112,14 @@ def _what_is_not_served_is_not_tried(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     outcome = yield
     report = outcome.get_result()
     mark = item.get_closest_marker("feature")
     if mark is None or (report.when != "call" and report.passed):
         return
     state = "not yet" if hasattr(report, "wasxfail") else report.outcome
-    detail = str(report.longrepr).strip().splitlines()[-1] if report.failed else ""
+    detail = call.excinfo.exconly().splitlines()[0][:200] if report.failed and call.excinfo else ""
     parameters = item.callspec.params  # type: ignore[attr-defined]  # only parametrized tests have a mark
     names = {key: value for key, value in parameters.items() if key.endswith("_name")}
     _keep(feature=mark.args[0], state=state, detail=detail, **names)

@@ -18,8 +18,8 @@ from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.topics import CreateTopicsRequest
 from ottla.records.builder import build
 from ottla.records.record import Record
+from tests.interop.clients.client import NOW
 
-NOW = 1_790_000_000_000
 NO_TOPIC = uuid.UUID(int=77)
 _UNLIKE = {
     "batch_index_error_message",

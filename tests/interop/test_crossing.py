@@ -2,11 +2,9 @@
 
 import pytest
 
-from tests.interop.clients.client import Record
+from tests.interop.clients.client import NOW, Record
 from tests.interop.clients.table import CLIENTS
 from tests.interop.features import CODECS, CROSSING, feature
-
-NOW = 1_700_000_000_000
 
 
 def records_for(producer_name, codec):

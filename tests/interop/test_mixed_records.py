@@ -5,13 +5,12 @@ import random
 
 import pytest
 
-from tests.interop.clients.client import Record
+from tests.interop.clients.client import NOW, Record
 from tests.interop.clients.table import CLIENTS
 from tests.interop.features import CODECS, MIXED, feature
 
 TOTAL_BYTES = 50_000_000
 PARTITIONS = 4
-NOW = 1_700_000_000_000
 SIZES = {900_000: 4, 100_000: 31, 10_000: 300, 1_000: 1800, 100: 4000, 0: 20}
 """How many records of about each size, per codec."""
 

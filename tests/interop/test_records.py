@@ -8,11 +8,9 @@ import pytest
 
 from ottla.core.errors import ErrorCode
 from tests.interop.brokers import FETCH, another_connection, stored_batches
-from tests.interop.clients.client import Record, Refused
+from tests.interop.clients.client import NOW, Record, Refused
 from tests.interop.clients.table import CLIENTS
 from tests.interop.features import CODECS, feature
-
-NOW = 1_700_000_000_000
 
 
 def contents(records, timestamps=True):

@@ -25,7 +25,8 @@ from ottla.records.builder import build
 from ottla.records.checksum import crc32c
 from ottla.records.compression import Codec
 from ottla.records.record import Record
-from tests.interop.conversation import NO_TOPIC, NOW, Conversation, batch
+from tests.interop.clients.client import NOW
+from tests.interop.conversation import NO_TOPIC, Conversation, batch
 from tests.oracles import apache_kafka
 
 COORDINATOR_LOAD_IN_PROGRESS = 14

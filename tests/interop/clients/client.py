@@ -5,11 +5,15 @@ Nothing of a client is changed or replaced; a driver only translates the verbs b
 
 import io
 import struct
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO, NamedTuple, Protocol
 
 WAIT_SECONDS_MAX = 60.0
 """Longer than any of these calls takes on a busy machine; a client that is still silent then has failed."""
+
+NOW = int(time.time() * 1000) - 3_600_000
+"""The time of most records: an hour ago. Retention deletes what is much older, half a minute after a broker starts."""
 
 Header = tuple[str, bytes | None]
 
