@@ -51,8 +51,8 @@ class Replicas:
         self._offline_partitions: dict[TopicPartition, str] = {}
         self._commits: dict[Log, GroupCommit] = {}
         self._changing = asyncio.Lock()
-        self._step: asyncio.Future[Any] | None = None
-        """What a thread does on the disk for an order that is being followed."""
+        self._steps: set[asyncio.Future[Any]] = set()
+        """What threads do on the disk."""
         self.is_closing = False
         self._controller_epoch = -1
         self.on_failed: Callable[[list[TopicPartition]], object] = lambda partitions: None
@@ -109,8 +109,8 @@ class Replicas:
         """Return when no thread works on the disk any more: a sync that fails must be known before logs are closed."""
         for commit in list(self._commits.values()):
             await commit.end()
-        while self._step is not None and not self._step.done():
-            await asyncio.wait([self._step])
+        while self._steps:
+            await asyncio.wait(self._steps)
 
     def close(self, broker_epoch: int) -> None:
         """Flush everything and say so."""
@@ -284,10 +284,10 @@ class Replicas:
     async def _run(self, directory: LogDirectory, steps: Iterable[Callable[[], object]]) -> None:
         """Have a thread do what waits for the disk, while others are served."""
         for step in steps:
-            self._step = asyncio.ensure_future(asyncio.to_thread(step))
-            await asyncio.shield(
-                self._step
-            )  # a start may be given up; what a thread does is waited for all the same
+            running = asyncio.ensure_future(asyncio.to_thread(step))
+            self._steps.add(running)
+            running.add_done_callback(self._steps.discard)
+            await asyncio.shield(running)  # who waits may give up; what a thread does ends all the same
             if directory not in self.directories:
                 detail = f"the log directory {directory.path} is not in use any more"
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
@@ -302,6 +302,14 @@ class Replicas:
         del rest[topic_partition.partition]
         if not rest:
             del self._by_topic[topic_partition.topic]
+
+    async def note_log_start(self, partition: Partition) -> None:
+        """Return when records that were deleted stay so after a crash. Raises 56 if the disk fails."""
+        for directory in list(self.directories):
+            if directory.logs.get(partition.topic_partition) is partition.log:
+                steps = directory.begin_checkpoint(checkpoints.LOG_START, always=True)
+                if not await self._try(directory, steps):
+                    raise self._absent(partition.topic_partition)
 
     # --- failing ------------------------------------------------------------------------------------------------
 

@@ -221,24 +221,32 @@ def offset_for_leader_epoch(
 # --- delete records -----------------------------------------------------------------------------------------------
 
 
-def delete_records(broker: "Broker", call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def delete_records(
+    broker: "Broker", call: Call, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
     """Records below an offset are not to be read any more; their files go when retention next runs."""
     topics = []
     for topic in request.topics:
-        answers = []
-        for asked in topic.partitions:
-            answer = _Deleted(
-                partition_index=asked.partition_index, low_watermark=-1, error_code=ErrorCode.NONE
-            )
-            try:
-                _check_permission(broker, call, Operation.DELETE, topic.name)
-                answer.low_watermark = _delete_below(broker, topic.name, asked.partition_index, asked.offset)
-            except KafkaError as error:
-                answer.error_code = error.code
-                _note_failure(broker, topic.name, asked.partition_index, error)
-            answers.append(answer)
+        answers = [_delete(broker, call, topic.name, asked) for asked in topic.partitions]
         topics.append(DeleteRecordsResponse.Topic(name=topic.name, partitions=answers))
+    for answered in topics:
+        for answer in answered.partitions:
+            if not answer.error_code:
+                await _note_deletion(broker, answered.name, answer)
     return DeleteRecordsResponse(topics=topics)
+
+
+def _delete(
+    broker: "Broker", call: Call, topic: str, asked: DeleteRecordsRequest.Topic.Partition
+) -> _Deleted:
+    answer = _Deleted(partition_index=asked.partition_index, low_watermark=-1, error_code=ErrorCode.NONE)
+    try:
+        _check_permission(broker, call, Operation.DELETE, topic)
+        answer.low_watermark = _delete_below(broker, topic, asked.partition_index, asked.offset)
+    except KafkaError as error:
+        answer.error_code = error.code
+        _note_failure(broker, topic, asked.partition_index, error)
+    return answer
 
 
 def _delete_below(broker: "Broker", topic: str, index: int, offset: int) -> int:
@@ -256,6 +264,14 @@ def _delete_below(broker: "Broker", topic: str, index: int, offset: int) -> int:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"there is no offset {offset}")
     partition.log.advance_log_start(offset)
     return partition.log.log_start_offset
+
+
+async def _note_deletion(broker: "Broker", topic: str, answer: _Deleted) -> None:
+    """What was deleted must not come back with the next start."""
+    try:
+        await broker.replicas.note_log_start(broker.replicas.get(topic, answer.partition_index))
+    except KafkaError as error:
+        answer.low_watermark, answer.error_code = -1, error.code
 
 
 # --- all of them --------------------------------------------------------------------------------------------------

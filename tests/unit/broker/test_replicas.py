@@ -161,6 +161,38 @@ async def test_a_partition_that_stops_is_kept_and_one_that_is_deleted_is_not():
     assert await here.delete(TopicPartition("orders", 9)) == [ErrorCode.NONE], "it is gone already"
 
 
+@scenario
+async def test_a_start_that_was_noted_is_the_start_after_a_crash():
+    here = Here("a", "b")
+    await here.add(*new(0, 1))
+    here.put(0, b"x", b"y", b"z")
+    partition = here.get("orders", 0)
+    partition.log.advance_log_start(2)
+    await here.note_log_start(partition)
+    await here.abandon()
+    again = Here("a", "b", disk=here.disk)
+    await again.add(state(0))
+    assert values_of(again.get("orders", 0).log) == {2: b"z"}
+
+
+@scenario
+async def test_a_start_that_has_no_room_to_be_noted_holds_until_the_end():
+    here = Here()
+    await here.add(*new(0))
+    here.put(0, b"x", b"y")
+    partition = here.get("orders", 0)
+    partition.log.advance_log_start(1)
+    here.disk.capacity = here.disk.used
+    await here.note_log_start(partition)
+    assert not here.offline
+    here.disk.capacity = None
+    here.disk.fail_next("write")
+    with pytest.raises(KafkaError) as caught:
+        await here.note_log_start(partition)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert list(here.offline) == ["a"]
+
+
 class Watched(SimDisk):
     """Notes which threads wait for it."""
 
@@ -192,7 +224,7 @@ async def test_a_directory_that_fails_while_a_partition_is_made_in_it_gets_none(
     here = Here("a", "b")
     here.directories[0].end_create = None  # not to be called
     adding = asyncio.ensure_future(here.add(*new(0)))
-    while here._step is None:
+    while not here._steps:
         await asyncio.sleep(0)
     here.directory_failed("a", OSError(errno.EIO, "broken"))
     assert await adding == [ErrorCode.KAFKA_STORAGE_ERROR]
@@ -203,7 +235,7 @@ async def test_a_directory_that_fails_while_a_partition_is_made_in_it_gets_none(
 async def test_after_it_was_abandoned_no_thread_touches_the_disk():
     here = Here()
     adding = asyncio.ensure_future(here.add(*new(*range(50))))
-    while here._step is None:
+    while not here._steps:
         await asyncio.sleep(0)
     await here.abandon()
     found = here.disk.names("a")

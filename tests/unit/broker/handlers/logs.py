@@ -20,6 +20,13 @@ class Replicas:
     def __init__(self):
         self.partitions = {}
         self.failed = []
+        self.noted = {}
+        self.refuses = None
+
+    async def note_log_start(self, partition):
+        if self.refuses is not None:
+            raise self.refuses
+        self.noted[partition.topic_partition] = partition.log.log_start_offset
 
     def get(self, topic, index):
         partition = self.partitions.get(TopicPartition(topic, index))

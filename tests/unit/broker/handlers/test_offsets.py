@@ -2,6 +2,7 @@ import pytest
 
 from ottla.broker.authorizer import Operation
 from ottla.broker.handlers import offsets
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offsets import (
     DeleteRecordsRequest,
     ListOffsetsRequest,
@@ -282,6 +283,14 @@ def test_records_below_an_offset_go(orders, version):
     assert delete(orders, 2, version=version) == (0, 4)  # it never moves back
     assert delete(orders, -1, version=version) == (0, 6)
     assert orders.log.log_start_offset == 6
+
+
+def test_a_deletion_is_noted_on_the_disk_before_it_is_acknowledged(orders):
+    broker = broker_of(orders)
+    assert delete(orders, 4, broker=broker) == (0, 4)
+    assert broker.replicas.noted == {orders.topic_partition: 4}
+    broker.replicas.refuses = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "broken")
+    assert delete(orders, 5, broker=broker) == (56, -1)
 
 
 @pytest.mark.parametrize("offset", [7, -2])
