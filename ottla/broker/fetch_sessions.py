@@ -163,6 +163,8 @@ class FetchSessions:
             return FetchContext([], ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_ids != (version >= TOPIC_IDS_SINCE):
             return FetchContext([], ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        # Before anything changes: a fetch under way must notice that it does not speak of the same partitions any more.
+        session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else INITIAL_EPOCH + 1
         if request.topics or request.forgotten_topics_data:
             self._change(session, request)
             if not session.partitions:
@@ -172,7 +174,6 @@ class FetchSessions:
                 # Its reader starts over with everything it wants, and is then served without a session.
                 self._close(session.session_id)
                 return FetchContext([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else INITIAL_EPOCH + 1
         session.used_ms = now_ms
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)  # the most recent is last
         return FetchContext([known.wanted for known in session.partitions.values()], session=session)

@@ -237,6 +237,19 @@ def test_a_fetch_that_was_overtaken_by_the_next_one_is_told_to_start_over():
     assert told(fast.answer(answers(fast, p0=b"batch"))) == [("orders", 0)]
 
 
+@pytest.mark.parametrize(
+    "change", [{"forget": [("orders", 0)]}, {"wants": [("refunds", n) for n in range(9)]}]
+)
+def test_so_is_one_whose_session_the_next_one_ended(change):
+    sessions = FetchSessions(10, partitions_max=5)
+    opened = open_session(sessions, [("orders", 0)])
+    slow = sessions.resolve(request(session=(opened, 1)), 12, NOW)
+    sessions.resolve(request(session=(opened, 2), **change), 12, NOW)
+    assert len(sessions) == 0
+    response = slow.answer(answers(slow, p0=b"batch"))
+    assert (response.error_code, response.responses) == (71, [])
+
+
 def test_epochs_start_over_at_one():
     sessions = FetchSessions(10)
     opened = open_session(sessions, [("orders", 0)])
