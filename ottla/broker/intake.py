@@ -67,7 +67,7 @@ class InvalidRecords(KafkaError):
     def __init__(self, detail: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, detail)
         self.record_errors = record_errors
-        """Place in the batch, and what is wrong with the record."""
+        """Place in the batch, and what is wrong with the record; none if it is not about single ones."""
 
 
 class Slow:
@@ -139,6 +139,8 @@ def _walk(records: Buffer) -> None:
         section.walk(plain, start, len(plain), count, last_delta, True)
     except (KafkaError, RecordError) as error:
         _raise_damage(records)
+        if error.code is ErrorCode.INVALID_RECORD:
+            raise InvalidRecords(error.detail, []) from error
         raise KafkaError(error.code, error.detail) from error
 
 

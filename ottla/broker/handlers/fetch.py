@@ -32,6 +32,11 @@ _Asked = FetchRequest.Topic.Partition
 BATCHES_SINCE, AT_LEAST_ONE_SINCE, ZSTD_SINCE, LEADER_HINTS_SINCE = 4, 3, 10, 16
 MAGIC_OF_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
 MAX_WAIT_MS_MAX = 300_000
+_WITHOUT_A_LOG = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
 CONSUMER = -1
 
 
@@ -96,7 +101,12 @@ class _Reading:
         except KafkaError as error:
             self._is_urgent = True
             return _Answer(
-                partition_index=asked.partition, error_code=error.code, high_watermark=-1, records=b""
+                partition_index=asked.partition,
+                error_code=error.code,
+                high_watermark=-1,
+                # As in Kafka: null if a log was asked.
+                aborted_transactions=[] if error.code in _WITHOUT_A_LOG else None,
+                records=b"",
             )
 
     def _name_of(self, wanted: Wanted) -> str | None:

@@ -84,7 +84,7 @@ async def _listed(
         if request.replica_id != DEBUGGER:
             partition.check_leader(asked.current_leader_epoch)
         if call.version == 0:
-            answer.old_style_offsets = _segment_offsets(partition, request, asked)
+            answer.old_style_offsets = _segment_offsets(partition, request, asked, broker.clock.now_ms())
             return answer
         _check_supported(asked.timestamp, call.version)
         found = await _find(partition, request, asked.timestamp)
@@ -174,9 +174,15 @@ def _search(data: bytes, batch: BatchAt, timestamp: int, offset_min: int) -> Tim
 
 
 def _segment_offsets(
-    partition: Partition, request: ListOffsetsRequest, asked: ListOffsetsRequest.Topic.Partition
+    partition: Partition,
+    request: ListOffsetsRequest,
+    asked: ListOffsetsRequest.Topic.Partition,
+    now_ms: int,
 ) -> list[int]:
-    """Version 0 knew no records' times: it tells where segments begin that are old enough, newest first."""
+    """Version 0 knew no records' times: it tells where segments begin that are old enough, newest first.
+
+    The log ends now, as in Kafka: who asks for a later time is told its end.
+    """
     log, end = partition.log, _visible_end(partition, request)
     if asked.timestamp == EARLIEST:
         offsets = [log.log_start_offset]
@@ -186,7 +192,7 @@ def _segment_offsets(
             for segment in log.segments
             if asked.timestamp == LATEST or 0 <= segment.first_timestamp <= asked.timestamp
         }
-        if asked.timestamp == LATEST:
+        if asked.timestamp == LATEST or asked.timestamp >= now_ms:
             begins.add(end)
         offsets = sorted((offset for offset in begins if offset <= end), reverse=True)
     return offsets[: max(0, asked.max_num_offsets)]

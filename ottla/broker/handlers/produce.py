@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 _Answer = ProduceResponse.Topic.Partition
 TOPIC_IDS_SINCE, LEADER_HINTS_SINCE = 13, 10
+_SAY_NOTHING_OF_THE_LOG = {
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+"""With any other error, Kafka tells where the log starts."""
 
 
 class _Append:
@@ -39,8 +47,11 @@ class _Append:
         self.records: Buffer | Slow = b""
         self.end_offset = 0
 
-    def refuse(self, error: KafkaError) -> None:
+    def refuse(self, error: KafkaError, partition: Partition | None = None) -> None:
+        """The `partition`, if its log has judged the records."""
         self.partition = None
+        if partition is not None and error.code not in _SAY_NOTHING_OF_THE_LOG:
+            self.answer.log_start_offset = partition.log.log_start_offset
         self.answer.error_code = error.code
         self.answer.error_message = error.detail
         self.answer.base_offset = -1
@@ -85,6 +96,7 @@ def _prepare(
 ) -> _Append:
     """May they write, is the partition here, and are the records in a form it takes?"""
     append = _Append(topic or "", part.index)
+    partition = None
     try:
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
@@ -95,6 +107,8 @@ def _prepare(
         partition = broker.replicas.get(topic, part.index)
         append.records = prepare(part.records or b"", call.version, partition.config)
         append.partition = partition
+    except InvalidRecords as error:
+        append.refuse(error, partition)
     except KafkaError as error:
         append.refuse(error)
     return append
@@ -127,7 +141,7 @@ async def _open(broker: "Broker", append: _Append, records: Slow) -> None:
     try:
         opened = records.attempt()
     except KafkaError as error:
-        append.refuse(error)
+        append.refuse(error, append.partition)
         return
     if opened is not None:
         append.records = opened
@@ -141,7 +155,7 @@ def _open_in_thread(append: _Append, records: Slow) -> None:
     try:
         append.records = records.run()
     except KafkaError as error:
-        append.refuse(error)
+        append.refuse(error, append.partition)
 
 
 def _append_all(broker: "Broker", appends: list[_Append], acks: int) -> None:
@@ -157,7 +171,7 @@ def _append(
     try:
         appended = partition.append(records, acks, now_ms)
     except KafkaError as error:
-        append.refuse(error)
+        append.refuse(error, partition)
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             broker.replicas.note_failure(partition)
         return

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
 from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import topic_name_fault
 from ottla.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -73,6 +74,8 @@ def _described(broker: "Broker", call: Call, topic: str, index: int) -> _Describ
     try:
         if not broker.authorizer.allows(call, Operation.READ, ResourceType.TOPIC, topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"READ of {topic!r} is not allowed")
+        if fault := topic_name_fault(topic):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name {topic!r} {fault}")
         partition = broker.replicas.get(topic, index)
         partition.check_leader()
         described.active_producers = [_active(each) for each in partition.log.producers.all()]

@@ -2,6 +2,7 @@
 
 import uuid
 
+from ottla.core.clock import ManualClock
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.replication.partition import Partition
@@ -10,6 +11,7 @@ from ottla.storage.config import TopicConfig
 from ottla.storage.log import Log
 from ottla.testing.disk import SimDisk
 from tests.unit.broker.handlers.fakes import broker_with
+from tests.unit.storage.helpers import NOW
 
 EPOCH = 7
 
@@ -55,6 +57,7 @@ def broker_of(*partitions, internal=()):
         for each in partitions
     ]
     broker = broker_with(*images)
+    broker.clock = ManualClock(NOW + 1000)
     broker.replicas = Replicas()
     broker.replicas.partitions = {each.topic_partition: each for each in partitions}
     return broker

@@ -116,6 +116,7 @@ async def test_an_offset_outside_the_log_is_refused(orders, offset):
     orders.log.advance_log_start(1)
     answer = await fetched(orders, offset)
     assert (answer.error_code, answer.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert answer.aborted_transactions is None
 
 
 @scenario

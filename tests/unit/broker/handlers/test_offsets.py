@@ -28,6 +28,9 @@ def put(partition, *times, codec=Codec.NONE, **how):
     return partition.append(build(records, codec=codec, **how), 1, NOW)
 
 
+TOMORROW = NOW + 86_400_000
+
+
 def listed(
     partition, timestamp, *, version=11, epoch=-1, replica_id=-1, isolation_level=0, broker=None, **how
 ):
@@ -192,6 +195,7 @@ def test_version_0_lists_the_beginnings_of_segments():
     assert listed(partition, EARLIEST, version=0, max_num_offsets=10) == (0, [0])
     assert listed(partition, NOW + 15, version=0, max_num_offsets=10) == (0, [1, 0])
     assert listed(partition, LATEST, version=0, max_num_offsets=-5) == (0, [])
+    assert listed(partition, TOMORROW, version=0, max_num_offsets=1) == (0, [3])
 
 
 def test_who_may_not_describe_is_told_nothing(orders):

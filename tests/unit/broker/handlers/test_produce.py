@@ -173,6 +173,24 @@ async def test_what_the_topic_does_not_take_is_refused_with_a_reason(settings, d
         assert answer.error_message
 
 
+@pytest.mark.parametrize(
+    ("settings", "data", "start"),
+    [
+        ({}, records(producer_id=7), 1),
+        ({"cleanup.policy": "compact"}, build([Record(0, NOW, None, b"")]), 1),
+        ({"max.message.bytes": "1000"}, records(b"x" * 1000), -1),
+        ({}, records() + records(), -1),
+    ],
+    ids=["a contradiction", "no key", "too large", "two batches"],
+)
+@scenario
+async def test_who_is_refused_by_the_log_is_told_where_it_starts(settings, data, start):
+    partition = led_partition(settings=settings)
+    await produced(partition)
+    partition.log.advance_log_start(1)
+    assert (await produced(partition, data)).log_start_offset == start
+
+
 @scenario
 async def test_one_partition_that_is_refused_does_not_hold_up_the_others():
     orders, visits = led_partition("orders"), led_partition("visits")

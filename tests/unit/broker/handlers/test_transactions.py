@@ -98,6 +98,7 @@ def test_a_partition_tells_who_writes_to_it(broker):
 
 def test_what_cannot_be_described_says_why(broker):
     assert described(broker, "nothing").error_code == 3
+    assert described(broker, "no/name").error_code == 17
     assert described(broker, "orders", 4).error_code == 3
     assert described(broker_of(led_partition(leader=2))).error_code == 6
     broker.authorizer.deny(Operation.READ)
