@@ -10,6 +10,7 @@ For requests of one record this is half of the broker's work.
 """
 
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorizer import AllowAll
@@ -47,9 +48,10 @@ class ProduceShortcut:
         "_broker",
         "_index_at",
         "_is_flexible",
-        "_places",
+        "_kept",
+        "_numbers",
+        "_pack",
         "_prefix",
-        "_reply",
         "_start",
         "_topic",
         "_topic_id",
@@ -71,8 +73,9 @@ class ProduceShortcut:
         self._index_at = _PREFIX_AT + len(prefix)
         self.meter = meter
         self._topic_meter = broker.topic_meters[self._topic]
-        self._reply = b""
-        self._places: list[int] = []
+        self._kept = b"", b"", b""
+        self._numbers = 0
+        self._pack: Callable[..., bytes] = bytes
 
     @classmethod
     def learn(
@@ -101,12 +104,20 @@ class ProduceShortcut:
         answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = _MARKS
         (reply,) = exchange.write(0, response)
         answer.index, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset = numbers
-        self._reply = bytes(reply)  # type: ignore[arg-type]  # a reply without records is one buffer
-        # Four bytes alone may be part of the topic's name or id: the code of no error and the offset come with them.
-        index = _INT.pack(_INDEX_MARK) + bytes(2) + _LONG.pack(_MARKS[0])
-        marks = [index, *map(_LONG.pack, _MARKS)]
-        self._places = [self._reply.find(mark) for mark in marks]
-        return self._places[0] > 0 and self._places[1] > 0
+        return self._take_apart(bytes(reply))  # type: ignore[arg-type]  # a reply without records is one buffer
+
+    def _take_apart(self, reply: bytes) -> bool:
+        """Into what stays and what will differ. Partition, error code and numbers follow each other."""
+        index_at = reply.find(_INT.pack(_INDEX_MARK) + bytes(2) + _LONG.pack(_MARKS[0]))
+        if index_at < 0:
+            return False
+        self._numbers = sum(_LONG.pack(mark) in reply for mark in _MARKS)  # older versions tell fewer
+        end = index_at + _INT.size + 2 + self._numbers * _LONG.size
+        self._kept = reply[:_ID_AT], reply[_PREFIX_AT:index_at], reply[end:]
+        self._pack = struct.Struct(
+            f">4s4s{index_at - _PREFIX_AT}si2x{'q' * self._numbers}{len(reply) - end}s"
+        ).pack
+        return True
 
     def answer(self, frame: Buffer) -> Parts | None:
         """The reply, if the request is as the last one was; None if it is to go the long way."""
@@ -141,11 +152,12 @@ class ProduceShortcut:
     def _records(self, frame: Buffer) -> Buffer | None:
         """The records of a request that has the same bytes in front of partition and records."""
         at, size = self._index_at, len(frame)
-        if (
-            frame[_PREFIX_AT:at] != self._prefix
-            or frame[:_ID_AT] != self._start
-            or size < at + _TWO_INTS.size
-        ):
+        if size < at + _TWO_INTS.size:
+            return None
+        if type(frame) is bytes:
+            if not frame.startswith(self._prefix, _PREFIX_AT) or not frame.startswith(self._start):
+                return None
+        elif frame[_PREFIX_AT:at] != self._prefix or frame[:_ID_AT] != self._start:
             return None
         at += _INT.size
         if not self._is_flexible:
@@ -158,17 +170,13 @@ class ProduceShortcut:
         end = at + length - 1
         return frame[at:end] if end + len(_TAGS) == size and frame[end:] == _TAGS else None
 
-    def _written(self, frame: Buffer, partition: Partition, appended: Appended) -> bytearray:
-        reply = bytearray(self._reply)
-        reply[_ID_AT : _ID_AT + 4] = frame[_ID_AT : _ID_AT + 4]
-        index_at, offset_at, time_at, start_at = self._places
-        _INT.pack_into(reply, index_at, partition.topic_partition.partition)
-        _LONG.pack_into(reply, offset_at, appended.first_offset)
-        if time_at >= 0:
-            _LONG.pack_into(reply, time_at, appended.log_append_time_ms)
-        if start_at >= 0:
-            _LONG.pack_into(reply, start_at, partition.log.log_start_offset)
-        return reply
+    def _written(self, frame: Buffer, partition: Partition, appended: Appended) -> bytes:
+        numbers = appended.first_offset, appended.log_append_time_ms, partition.log.log_start_offset
+        head, middle, tail = self._kept
+        index = partition.topic_partition.partition
+        return self._pack(
+            head, bytes(frame[_ID_AT : _ID_AT + 4]), middle, index, *numbers[: self._numbers], tail
+        )
 
 
 def prefix_of(exchange: Exchange, frame: Buffer, request: Any) -> bytes | None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from ottla.core.errors import ProtocolError
 from ottla.core.types import Buffer, Part
 from ottla.network.complaints import Complaints
-from ottla.network.parts import BufferPool, Outbox, ShortRead, held_bytes
+from ottla.network.parts import BufferPool, Outbox, ShortRead, held_bytes, is_buffer
 from ottla.protocol.framing import FRAME_BYTES_MAX, size_of
 from ottla.storage.files import aligned_buffer
 
@@ -208,9 +208,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._replies or self._outbox or count > self._hub.limits.frame_bytes_max:
             return False
         reply = self._serve(self, bytes(data[_SIZE.size : count]))
-        if type(reply) is list and len(reply) == 1 and type(reply[0]) is bytearray and self.is_open:
-            self._hub.bytes_out += len(reply[0])
-            self._transport.write(reply[0])
+        if type(reply) is list and len(reply) == 1 and self.is_open and is_buffer(part := reply[0]):
+            self._hub.bytes_out += len(part)
+            self._transport.write(part)
         else:
             self._accept(reply)
         return True

@@ -5,7 +5,8 @@ Reads and writes name their position, so a file has no cursor to lose. `mmap` is
 must see every write.
 
 Open handles are bounded. A file that has not been used for a while is closed behind its owner's back and opened
-again at its next use, so ten thousand segments need no more than `handles_max` descriptors.
+again at its next use, so ten thousand segments need no more than `handles_max` descriptors. When the process has none
+left, files give up more: a crowd of connections must not look like a broken disk.
 """
 
 import errno
@@ -14,13 +15,14 @@ import mmap
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ottla.core.types import Buffer
 
 HANDLES_MAX = 1024
+T = TypeVar("T")
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
@@ -108,10 +110,10 @@ class OsFiles:
         return file
 
     def read(self, path: str) -> bytes:
-        return Path(path).read_bytes()
+        return self.sparing(Path(path).read_bytes)
 
     def names(self, directory: str) -> list[str]:
-        return sorted(os.listdir(directory))
+        return sorted(self.sparing(lambda: os.listdir(directory)))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -142,7 +144,7 @@ class OsFiles:
     def sync_directory(self, path: str) -> None:
         if not self.syncs:
             return
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        fd = self.sparing(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY))
         try:
             os.fsync(fd)
         finally:
@@ -154,6 +156,24 @@ class OsFiles:
     @property
     def open_handles(self) -> int:
         return len(self._open)
+
+    def sparing(self, take: Callable[[], T]) -> T:
+        """Do what takes a descriptor. If there is none left, one of ours that nobody uses just now is closed for it."""
+        while True:
+            try:
+                return take()
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._give_up_one():
+                    raise
+
+    def _give_up_one(self) -> bool:
+        with self._lock:
+            for _ in range(2 * len(self._open)):
+                candidate = self._open.popleft()
+                if candidate.give_up():
+                    return True
+                self._open.append(candidate)
+        return False
 
     def _opened(self, file: "OsFile") -> None:
         """Count one more open file; close one that was not used since the hand last passed it (second chance)."""
@@ -193,11 +213,11 @@ class OsFile:
     def open(self, *, create: bool) -> None:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            self._fd = os.open(self.path, flags, 0o644)
+            self._fd = self._files.sparing(lambda: os.open(self.path, flags, 0o644))
         except PermissionError:
             if create:
                 raise
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = self._files.sparing(lambda: os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
         self._files._opened(self)
 
     def give_up(self) -> bool:
@@ -257,7 +277,8 @@ class OsFile:
         if not self._files.syncs:
             return
         with self._lock:
-            fd = os.dup(self._descriptor())
+            own = self._descriptor()
+            fd = self._files.sparing(lambda: os.dup(own))
         try:
             _sync(fd)
         except OSError:

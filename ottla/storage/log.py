@@ -135,8 +135,10 @@ class Log:
         return None
 
     def _write(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> None:
-        last = batches[-1]
-        segment = self._prepare(len(data), batches, now_ms)
+        last, segment = batches[-1], self.segments.active
+        is_usual = len(batches) == 1 and last.leader_epoch == self.epochs.latest
+        if not (is_usual and segment.takes(len(data), last)):
+            segment = self._prepare(len(data), batches, now_ms)
         try:
             segment.append(data, batches)
         except AppendRefused as refused:
@@ -233,7 +235,6 @@ class Log:
             )
 
     def load(self, found: Slice) -> bytes:
-        """The bytes of a slice."""
         with self._read_errors():
             return found.read()
 

@@ -142,6 +142,18 @@ class Segment:
             self._load_indexes()
         return self.size + size <= self._config.segment_bytes and not self._is_index_full
 
+    def takes(self, size: int, batch: BatchHeader) -> bool:
+        """Can this batch follow, by the numbers at hand? If they say no, `is_old_at` and `has_room_for` decide."""
+        first, config, newest = self._first_timestamp, self._config, batch.max_timestamp
+        return (
+            first is not None
+            and 0 <= first <= newest <= first + config.segment_ms
+            and self.size + size <= config.segment_bytes
+            and batch.base_offset + batch.last_offset_delta - self.base_offset <= RELATIVE_OFFSET_MAX
+            and self._indexed
+            and not self._is_index_full
+        )
+
     def append(self, data: Buffer, batches: Sequence[BatchHeader]) -> None:
         """Write batches that carry their offsets already. All of them or, with AppendRefused, none."""
         if not self._indexed:
