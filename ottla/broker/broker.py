@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.authorizer import AllowAll, Authorizer
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import Configs
+from ottla.broker.descriptors import limit, shares
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.election import ControllerHost
@@ -60,7 +61,9 @@ class Broker:
         on_progress: Progress = lambda done, total: None,
     ) -> None:
         self.config = config
-        self.files = files or OsFiles()
+        descriptors = shares(limit())
+        self.files = files or OsFiles(descriptors.files)
+        self._connections_max = descriptors.connections
         self.clock = clock or SystemClock()
         self.node_id: int = config.node_id
         self.why_not_ready: str | None = "it has not been started"
@@ -85,7 +88,7 @@ class Broker:
                 config.connections_max_idle_ms,
                 config.queued_reply_max_bytes,
             ),
-            _admission(config),
+            self._admission(),
             self.clock.monotonic_ms,
             Sockets(
                 config.socket_listen_backlog_size,
@@ -241,7 +244,16 @@ class Broker:
         return image is not None and 0 <= topic_partition.partition < len(image.partitions)
 
     def _readmit(self, _: object) -> None:
-        self.server.admission = _admission(self.config)
+        self.server.admission = self._admission()
+
+    def _admission(self) -> Admission:
+        config = self.config
+        return Admission(
+            config.max_connections,
+            config.max_connections_per_ip,
+            config.connections_per_ip,
+            self._connections_max,
+        )
 
     def _follow_gauges(self) -> None:
         metrics, replicas, server = self.metrics, self.replicas, self.server
@@ -269,7 +281,3 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-def _admission(config: BrokerConfig) -> Admission:
-    return Admission(config.max_connections, config.max_connections_per_ip, config.connections_per_ip)

@@ -172,7 +172,9 @@ class Outcome(NamedTuple):
 async def _serve(config: "BrokerConfig") -> Outcome:
     """Start a broker, wait for a reason to stop, stop it."""
     from ottla.broker.broker import Broker
+    from ottla.broker.descriptors import raise_limit
 
+    raise_limit()
     # What has been imported stays: the collector need never look at it.
     gc.freeze()
     gc.enable()

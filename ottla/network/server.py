@@ -27,6 +27,8 @@ class Admission(NamedTuple):
     connections_max: int = 2**31 - 1
     per_ip_max: int = 2**31 - 1
     per_ip_overrides: Mapping[str, int] = {}
+    descriptors_max: int = 2**31 - 1
+    """As many as the process has descriptors for."""
 
 
 class Sockets(NamedTuple):
@@ -131,6 +133,8 @@ class Server:
             return f"{host} has {per_ip_max} connections already (max.connections.per.ip)"
         if len(self.connections) > self.admission.connections_max:
             return f"there are {self.admission.connections_max} connections already (max.connections)"
+        if len(self.connections) > self.admission.descriptors_max:
+            return f"there are {self.admission.descriptors_max} connections already (ulimit -n allows no more)"
         return None
 
     def leave(self, connection: Connection) -> None:

@@ -114,6 +114,7 @@ def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_open(loop):
     ("admission", "allowed"),
     [
         (Admission(connections_max=2), 2),
+        (Admission(descriptors_max=2), 2),
         (Admission(per_ip_max=3), 3),
         (Admission(per_ip_max=1, per_ip_overrides={"127.0.0.1": 2}), 2),
         (Admission(per_ip_max=3, per_ip_overrides={"127.0.0.1": 1, "10.0.0.1": 9}), 1),

@@ -200,3 +200,35 @@ def test_a_file_that_was_closed_does_not_come_back_as_another_of_its_name(tmp_pa
     files.open(path, create=True).write_at(0, b"new")
     with pytest.raises(FileNotFoundError):
         file.read_at(0, 3)
+
+
+def test_when_the_process_may_open_no_more_idle_files_give_up_their_handles(tmp_path, monkeypatch):
+    files, names = OsFiles(), [str(tmp_path / str(n)) for n in range(9)]
+
+    def scarce(take):
+        def inner(*args, **how):
+            if files.open_handles >= 4:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return take(*args, **how)
+
+        return inner
+
+    for name in ("open", "dup", "listdir"):
+        monkeypatch.setattr(os, name, scarce(getattr(os, name)))
+    opened = [files.open(name, create=True) for name in names]
+    for n, file in enumerate(opened):
+        file.write_at(0, b"%d" % n)
+        file.sync()
+    files.sync_directory(str(tmp_path))
+    assert files.names(str(tmp_path)) == sorted(os.path.basename(name) for name in names)
+    assert [file.read_at(0, 9) for file in opened] == [b"%d" % n for n in range(9)]
+    assert files.open_handles <= 4
+
+
+def test_with_nothing_left_to_give_up_it_is_an_error(tmp_path, monkeypatch):
+    def exhausted(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", exhausted)
+    with pytest.raises(OSError, match="Too many open files"):
+        OsFiles().open(str(tmp_path / "a"), create=True)
