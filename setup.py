@@ -15,6 +15,7 @@ import os
 from setuptools import setup
 
 COMPILED_MODULES = [
+    "ottla/core/clock.py",
     "ottla/core/watermark.py",
     "ottla/protocol/exchange.py",
     "ottla/records/record.py",
@@ -32,9 +33,12 @@ COMPILED_MODULES = [
     "ottla/storage/segment.py",
     "ottla/storage/validation.py",
     "ottla/storage/check.py",
+    "ottla/storage/epochs.py",
+    "ottla/storage/flushing.py",
     "ottla/storage/log.py",
     "ottla/replication/partition.py",
     "ottla/broker/intake.py",
+    "ottla/broker/call.py",
     "ottla/broker/shortcut.py",
 ]
 
