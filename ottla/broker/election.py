@@ -18,9 +18,7 @@ from ottla.broker.stored import StoredCluster, leftovers, load_cluster, load_con
 from ottla.controller import brokers, configs, topics
 from ottla.controller.commands import ConfigResource, Growth, NewTopic, ResourceType
 from ottla.controller.context import Context
-from ottla.controller.decision import (
-    Decision,
-)
+from ottla.controller.decision import Decision
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock
 from ottla.core.errors import ErrorCode, KafkaError
@@ -165,9 +163,11 @@ class ControllerHost:
 
         return await self._command(work)
 
-    async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+    async def delete_topics(
+        self, names: Sequence[str], ids: Mapping[str, uuid.UUID] | None = None
+    ) -> dict[str, KafkaError | None]:
         async def work(context: Context) -> dict[str, KafkaError | None]:
-            decision, answers = topics.doom(context, names)
+            decision, answers = topics.doom(context, names, ids)
             await self._carry_out(context, decision)
             await self._bury(context)
             return answers

@@ -123,8 +123,12 @@ def grow(context: Context, wanted: Sequence[Growth], chance: Chance) -> tuple[De
     return decision, answers
 
 
-def doom(context: Context, names: Iterable[str]) -> tuple[Decision, Answers]:
-    """Mark topics to be deleted, and have their replicas deleted. Afterwards, `bury` them."""
+def doom(
+    context: Context, names: Iterable[str], ids: Mapping[str, uuid.UUID] | None = None
+) -> tuple[Decision, Answers]:
+    """Mark topics to be deleted, and have their replicas deleted. Afterwards, `bury` them.
+
+    One that is among `ids` must have that id: by now there may be another of its name."""
     decision = Decision()
     answers: Answers = {}
     for name in names:
@@ -134,6 +138,9 @@ def doom(context: Context, names: Iterable[str]) -> tuple[Decision, Answers]:
             answers[name] = KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
             )
+            continue
+        if ids and name in ids and context.topics[name].image.topic_id != ids[name]:
+            answers[name] = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"the topic {name} has another id by now")
             continue
         answers[name] = None
         decision.writes.append(Create(DeleteTopicNode.path(name)))

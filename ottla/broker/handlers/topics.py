@@ -135,7 +135,8 @@ async def delete_topics(broker: "Broker", call: Call, request: DeleteTopicsReque
     results = [_doomed(broker, call, name, topic_id, asked[name, topic_id]) for name, topic_id in asked]
     _refuse_aliases(results)
     names = [each.name for each in results if each.name is not None and not each.error_code]
-    errors = await broker.controller.delete_topics(names) if names else {}
+    by_id = {each.name: each.topic_id for each in results if each.name and (None, each.topic_id) in asked}
+    errors = await broker.controller.delete_topics(names, by_id) if names else {}
     for each in results:
         error = errors.get(each.name or "")
         if error and not each.error_code:

@@ -1,5 +1,7 @@
 """Topics are created, grow and are deleted: the answers, the writes in their order, and who is told."""
 
+import uuid
+
 import pytest
 
 from ottla.controller import topics
@@ -170,6 +172,16 @@ def test_deletion_marks_first_and_takes_the_topic_out_of_sight_before_its_replic
         UpdateMetadata(0, deleted=("t",)),
         StopReplicas(0, {TopicPartition("t", 0): True, TopicPartition("t", 1): True}),
     ]
+
+
+def test_a_topic_that_was_named_by_its_id_is_not_mistaken_for_the_next_one_of_its_name():
+    context = cluster(0)
+    with_topic(context, NewTopic("t"))
+    topic_id = context.topics["t"].image.topic_id
+    decision, answers = topics.doom(context, ["t"], {"t": uuid.uuid4()})
+    assert answers["t"].code is ErrorCode.UNKNOWN_TOPIC_ID
+    assert (decision.writes, decision.effects) == ([], [])
+    assert topics.doom(context, ["t"], {"t": topic_id, "u": uuid.uuid4()})[1] == {"t": None}
 
 
 def test_a_doomed_topic_keeps_its_name_until_it_is_buried():

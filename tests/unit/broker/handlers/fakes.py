@@ -56,8 +56,9 @@ class Controller:
             self.metadata.update(topics=[each for each in results.values() if isinstance(each, TopicImage)])
         return results
 
-    async def delete_topics(self, names):
+    async def delete_topics(self, names, ids=None):
         self.commands += names
+        self.ids = ids
         self.metadata.update(deleted=[name for name in names if name not in self.failures])
         return {name: self.failures.get(name) for name in names}
 

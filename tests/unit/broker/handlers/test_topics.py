@@ -157,6 +157,7 @@ def test_topics_are_deleted_by_id():
         ("b", images[1].topic_id, ErrorCode.NONE),
     ]
     assert not broker.metadata.topics
+    assert broker.controller.ids == {"a": images[0].topic_id}, "the name of b was given, whatever its id"
 
 
 @pytest.mark.parametrize(
