@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -17,6 +18,9 @@ from tests.interop.brokers import broker_under_test, eventually, served_apis
 from tests.interop.clients.client import Client, Unavailable
 from tests.interop.clients.table import CLIENTS, connect
 from tests.interop.features import FEATURES
+
+if TYPE_CHECKING:
+    from tests.interop.clients.confluent import ConfluentKafka
 
 _NAMES = itertools.count()
 
@@ -74,13 +78,13 @@ def client(client_name: str, connected: Callable[[str], Client]) -> Client:
 
 
 @pytest.fixture
-def control(connected: Callable[[str], Client]) -> Client:
+def control(connected: Callable[[str], Client]) -> "ConfluentKafka":
     """Sets up what a client finds, and looks at what it left."""
-    return connected("confluent-kafka")
+    return cast("ConfluentKafka", connected("confluent-kafka"))
 
 
 @pytest.fixture
-def new_topic(control: Client) -> Callable[..., str]:
+def new_topic(control: "ConfluentKafka") -> Callable[..., str]:
     """Makes a topic with these partitions and configs, and returns its name."""
 
     def make(partitions: int = 1, **configs: str) -> str:
@@ -88,7 +92,7 @@ def new_topic(control: Client) -> Callable[..., str]:
         control.create_topic(
             name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
         )
-        assert eventually(lambda: control.partition_count(name) == partitions)
+        assert eventually(lambda: control.is_led(name, partitions))
         return name
 
     return make

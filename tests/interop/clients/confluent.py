@@ -149,6 +149,16 @@ class ConfluentKafka:
         found = self._admin.list_topics(topic, timeout=WAIT_SECONDS_MAX).topics[topic]
         return sum(partition.leader >= 0 for partition in found.partitions.values())
 
+    def is_led(self, topic: str, partitions: int) -> bool:
+        """Does somebody answer for all partitions? Metadata may name a leader a moment earlier."""
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        try:
+            for future in self._admin.list_offsets(asked).values():
+                _result(future)
+        except Refused:
+            return False
+        return True
+
     def topic_configs(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         entries = _result(self._admin.describe_configs([resource])[resource])
