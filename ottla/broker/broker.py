@@ -33,6 +33,7 @@ from ottla.core.clock import Clock, SystemClock
 from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.core.metrics import Registry
+from ottla.core.watermark import Watermark
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.network.connection import Limits
 from ottla.network.server import Admission, Server, Sockets
@@ -67,6 +68,8 @@ class Broker:
         self.clock = clock or SystemClock()
         self.node_id: int = config.node_id
         self.why_not_ready: str | None = "it has not been started"
+        self.stopping = Watermark()
+        """Reaches 1 when this broker begins to stop: who waits for records is answered with those that there are."""
         self.configs = Configs(config)
         self.metadata = Metadata()
         self.replicas = Replicas(self.node_id, self.files, self.configs.topic, self._is_known)
@@ -171,6 +174,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is under way, then close everything so that the next start finds it in order."""
         self.why_not_ready = "it is stopping"
+        self.stopping.advance(1)
         self.replicas.is_closing = True
         try:
             await self.server.close()

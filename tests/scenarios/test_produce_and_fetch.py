@@ -253,6 +253,16 @@ async def test_a_stop_waits_for_the_answers_under_way(tmp_path):
         assert len(await broker.records("zipped")) >= written > 0
 
 
+@scenario
+async def test_who_waits_for_records_is_answered_when_the_broker_stops(tmp_path):
+    async with AsyncBroker(data_dir=tmp_path) as broker, await peer_of(broker) as peer:
+        await broker.create_topic("orders")
+        posted = await peer.post(fetch(max_wait_ms=60_000), 12)
+        await until(lambda: any(each.is_answering for each in broker.node.server.connections))
+        await broker.stop()
+        assert found(await posted).error_code == 0
+
+
 # --- slow readers -------------------------------------------------------------------------------------------------
 
 

@@ -59,7 +59,7 @@ async def fetch(broker: "Broker", call: Call, request: FetchRequest) -> FetchRes
 
 async def _wait(broker: "Broker", reading: "_Reading") -> None:
     deadline = broker.clock.monotonic_ms() + min(reading.request.max_wait_ms, MAX_WAIT_MS_MAX)
-    while reading.must_wait:
+    while reading.must_wait and not broker.stopping.value:
         left_ms = deadline - broker.clock.monotonic_ms()
         if left_ms <= 0:
             return
@@ -217,6 +217,7 @@ class _Reading:
             partition = self._broker.replicas.get(topic, answer.partition_index)
             mark = partition.log_end if self._replica >= 0 else partition.high_watermark
             yield mark, mark.value + 1
+        yield self._broker.stopping, 1
 
     def account(self) -> None:
         """Count what leaves, and tell who wants to know."""

@@ -13,6 +13,7 @@ from ottla.broker.stepping import begin
 from ottla.core.clock import SystemClock
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.core.watermark import Watermark
 from ottla.protocol.apis import APIS
 from ottla.protocol.codec import decode_exactly, encode_bytes
 from ottla.protocol.schema import declaration
@@ -80,6 +81,7 @@ def serving(*partitions, nodes=()):
     broker.metrics = BrokerMetrics()
     broker.topic_meters = TopicMeters(broker.metrics)
     broker.observers = []
+    broker.stopping = Watermark()
     broker.fetch_sessions = FetchSessions(10)
     broker.openers = ThreadPoolExecutor(1)
     return broker

@@ -241,6 +241,18 @@ async def test_a_reader_at_the_end_waits_for_the_next_record(orders):
 
 
 @scenario
+async def test_a_broker_that_stops_keeps_no_reader_waiting(orders):
+    broker = serving(orders)
+    posted = Client(broker).post(request(wants(orders, 2), max_wait_ms=LONG_MS, min_bytes=1 << 20), 12)
+    await asyncio.sleep(0)
+    assert not posted.done()
+    broker.stopping.advance(1)
+    assert values((await posted).responses[0].partitions[0]) == [b"c", b"d"]
+    assert (await fetched(orders, 4, broker=broker, max_wait_ms=LONG_MS)).records == b""
+    assert (waiting(orders), broker.stopping.waiting) == (0, 0)
+
+
+@scenario
 async def test_a_reader_waits_until_there_is_enough(orders):
     posted = Client(serving(orders)).post(request(wants(orders, 4), max_wait_ms=LONG_MS, min_bytes=1000), 12)
     while not posted.done():
