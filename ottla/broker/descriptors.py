@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from ottla.storage.files import HANDLES_MAX
 
-RESERVED = 64
-"""For what is neither: listeners, the store, locks, directories being synced, connections on their way out."""
+RESERVED = 128
+"""For what is neither: listeners, pages over HTTP, the store, locks, directories being synced, connections on their way
+out."""
 LIMIT_MAX = 1 << 20  # more than that is "without limit", which no kernel means
 _LEAST = 16
 

@@ -45,8 +45,6 @@ def exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
 
 LATENCY_MS = exponential(0.25, 2, 18)
 """From a quarter of a millisecond to half a minute."""
-SIZE_BYTES = exponential(64, 4, 12)
-"""From 64 bytes to 256 MiB."""
 
 
 class CounterValue:
