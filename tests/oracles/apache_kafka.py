@@ -39,13 +39,14 @@ def apache_kafka(
     config: Mapping[str, str] | None = None,
     *,
     data_dir: Path | None = None,
+    version: str = VERSION,
     java: Sequence[str] = ("-Xmx1g", "-Xms256m"),
 ) -> Iterator[ApacheKafka]:
     """One node, formatted and started, until the block ends. `config` adds to server.properties.
 
     Raises `Unavailable` when there is no Java, or the jars cannot be fetched.
     """
-    jars = class_path()
+    jars = class_path(version)
     base = Path(data_dir) if data_dir else Path(tempfile.mkdtemp(prefix="apache-kafka-"))
     base.mkdir(parents=True, exist_ok=True)
     port, controller_port = _free_ports(2)
@@ -69,11 +70,11 @@ def apache_kafka(
             shutil.rmtree(base, ignore_errors=True)
 
 
-def class_path() -> str:
+def class_path(version: str = VERSION) -> str:
     """The jars of the broker, fetched if they are not there yet."""
     if shutil.which("java") is None:
         raise Unavailable("no java here: Apache Kafka cannot run")
-    return f"{fetch(_POM, f'kafka-broker-{VERSION}')}/*"
+    return f"{fetch(_POM, f'kafka-broker-{version}', f'-Dkafka.version={version}')}/*"
 
 
 def fetch(pom: Path, name: str, *options: str) -> Path:
