@@ -177,9 +177,10 @@ class Upkeep:
         now_ms = self._sober.now_ms()
 
         def delete_old(log: Log) -> Awaitable[None] | None:
-            log.delete_old(now_ms)
-            doomed = log.take_doomed(now_ms)
-            return asyncio.to_thread(_remove, doomed) if doomed else None  # large files take their time
+            count = log.delete_old(now_ms)
+            if doomed := log.take_doomed(now_ms):
+                return asyncio.to_thread(_remove, doomed)  # large files take their time
+            return asyncio.sleep(0) if count else None  # renames were synced: one log at a time
 
         await self._for_each_log(delete_old)
 

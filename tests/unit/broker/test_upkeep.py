@@ -87,6 +87,21 @@ def test_a_log_that_is_too_large_loses_its_beginning():
     assert log.segments.size < 2048 + 1024
 
 
+def test_requests_are_served_between_two_logs_that_lose_something():
+    kept = Kept(retention_bytes=2048)
+    logs = [kept.log(TopicPartition("orders", n), count=30) for n in range(5)]
+    seen = set()
+
+    async def main():
+        deleting = asyncio.ensure_future(kept.upkeep.delete_old_segments())
+        while not deleting.done():
+            await asyncio.sleep(0)
+            seen.add(sum(log.log_start_offset > 0 for log in logs))
+
+    asyncio.run(main())
+    assert seen >= {1, 2, 3, 4, 5}
+
+
 @pytest.mark.parametrize("jump", [HOUR, YEAR, 50 * YEAR])
 def test_a_clock_that_is_set_ahead_deletes_nothing_for_a_day(jump, caplog):
     kept = Kept(retention_ms=HOUR)
