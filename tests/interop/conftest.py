@@ -92,6 +92,8 @@ def new_topic(control: "ConfluentKafka") -> Callable[..., str]:
         control.create_topic(
             name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
         )
+        # In this order: librdkafka remembers for a while that a topic was not there.
+        assert eventually(lambda: control.partition_count(name) == partitions)
         assert eventually(lambda: control.is_led(name, partitions))
         return name
 
