@@ -6,7 +6,6 @@ What has to be opened first (another codec, an old format) may take a thread; th
 
 import asyncio
 from collections.abc import Coroutine
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorizer import Operation, ResourceType
@@ -18,6 +17,7 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.types import Buffer
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ottla.replication.partition import ALL_REPLICAS, Partition
+from ottla.storage.log import Appended
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -67,86 +67,188 @@ def produce(
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     if request.acks not in (0, 1, ALL_REPLICAS):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {request.acks}")
-    topics, appends, is_slow = [], [], call.connection.appending is not None
-    for asked in request.topic_data:
-        name = _name_of(broker, call, asked)
-        parts = [_prepare(broker, call, name, part) for part in asked.partition_data]
-        appends += parts
-        answers = [append.answer for append in parts]
-        topics.append(
-            ProduceResponse.Topic(name=asked.name, topic_id=asked.topic_id, partition_responses=answers)
-        )
-        is_slow = is_slow or any(type(append.records) is Slow for append in parts)
-    response = ProduceResponse(responses=topics)
-    if is_slow:
-        return _in_turn(broker, call, request, appends, response)
-    _append_all(broker, appends, request.acks)
-    return _settle(broker, call, request, appends, response)
+    return _Producing(broker, call, request).run()
 
 
-def _name_of(broker: "Broker", call: Call, asked: ProduceRequest.Topic) -> str | None:
-    if call.version < TOPIC_IDS_SINCE:
-        return asked.name
-    image = broker.metadata.topic_of_id.get(asked.topic_id)
-    return None if image is None else image.name
+class _Producing:
+    """One request: look at it, append, wait for whom the producer wants to have it, answer."""
 
+    def __init__(self, broker: "Broker", call: Call, request: ProduceRequest) -> None:
+        self._broker = broker
+        self._call = call
+        self._request = request
+        self._acks: int = request.acks
+        self._appends: list[_Append] = []
+        self._response = ProduceResponse(responses=[self._look_at(topic) for topic in request.topic_data])
 
-def _prepare(
-    broker: "Broker", call: Call, topic: str | None, part: ProduceRequest.Topic.Partition
-) -> _Append:
-    """May they write, is the partition here, and are the records in a form it takes?"""
-    append = _Append(topic or "", part.index)
-    partition = None
-    try:
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
-        if not broker.authorizer.allows(call, Operation.WRITE, ResourceType.TOPIC, topic):
-            raise KafkaError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{call.connection.principal} may not write"
-            )
-        partition = broker.replicas.get(topic, part.index)
-        append.records = prepare(part.records or b"", call.version, partition.config)
-        append.partition = partition
-    except InvalidRecords as error:
-        append.refuse(error, partition)
-    except KafkaError as error:
-        append.refuse(error)
-    return append
+    def run(self) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+        """The response, if there is nothing to wait for."""
+        if self._call.connection.appending is not None or any(type(a.records) is Slow for a in self._appends):
+            return self._run_in_turn()
+        self._append_all()
+        return self._wait() if self._must_wait else self._answer()
 
+    async def _run_in_turn(self) -> ProduceResponse | None:
+        """Open what must be opened, then append when everything that came before has been appended."""
+        connection = self._call.connection
+        before, mine = connection.appending, asyncio.get_running_loop().create_future()
+        connection.appending = mine
+        try:
+            for append in self._appends:
+                if append.partition is not None and type(append.records) is Slow:
+                    await self._open(append, append.records)
+            if before is not None:
+                await before
+            self._append_all()
+        finally:
+            if not mine.done():
+                mine.set_result(None)
+            if connection.appending is mine:
+                connection.appending = None
+        return await self._wait() if self._must_wait else self._answer()
 
-async def _in_turn(
-    broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
-) -> ProduceResponse | None:
-    """Open what must be opened, then append when everything that came before has been appended."""
-    before, connection = call.connection.appending, call.connection
-    mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    connection.appending = mine
-    try:
-        for append in appends:
-            if append.partition is not None and type(append.records) is Slow:
-                await _open(broker, append, append.records)
-        if before is not None:
-            await before
-        _append_all(broker, appends, request.acks)
-    finally:
-        if not mine.done():
-            mine.set_result(None)
-        if connection.appending is mine:
-            connection.appending = None
-    settled = _settle(broker, call, request, appends, response)
-    return await settled if type(settled) is CoroutineType else settled  # type: ignore[return-value]  # one or the other
+    # --- looking at it ------------------------------------------------------------------------------------------
 
+    def _look_at(self, topic: ProduceRequest.Topic) -> ProduceResponse.Topic:
+        name: str | None = topic.name
+        if self._call.version >= TOPIC_IDS_SINCE:
+            image = self._broker.metadata.topic_of_id.get(topic.topic_id)
+            name = None if image is None else image.name
+        appends = [self._prepare(name, part) for part in topic.partition_data]
+        self._appends += appends
+        answers = [append.answer for append in appends]
+        return ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
-async def _open(broker: "Broker", append: _Append, records: Slow) -> None:
-    try:
-        opened = records.attempt()
-    except KafkaError as error:
-        append.refuse(error, append.partition)
-        return
-    if opened is not None:
-        append.records = opened
-    else:
-        await asyncio.get_running_loop().run_in_executor(broker.openers, _open_in_thread, append, records)
+    def _prepare(self, topic: str | None, part: ProduceRequest.Topic.Partition) -> _Append:
+        """May they write, is the partition here, and are the records in a form it takes?"""
+        broker, call = self._broker, self._call
+        append, partition = _Append(topic or "", part.index), None
+        try:
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+            if not broker.authorizer.allows(call, Operation.WRITE, ResourceType.TOPIC, topic):
+                detail = f"{call.connection.principal} may not write"
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, detail)
+            partition = broker.replicas.get(topic, part.index)
+            append.records = prepare(part.records or b"", call.version, partition.config)
+            append.partition = partition
+        except InvalidRecords as error:
+            append.refuse(error, partition)
+        except KafkaError as error:
+            append.refuse(error)
+        return append
+
+    async def _open(self, append: _Append, records: Slow) -> None:
+        try:
+            opened = records.attempt()
+        except KafkaError as error:
+            append.refuse(error, append.partition)
+            return
+        if opened is not None:
+            append.records = opened
+        else:
+            run = asyncio.get_running_loop().run_in_executor
+            await run(self._broker.openers, _open_in_thread, append, records)
+
+    # --- appending ----------------------------------------------------------------------------------------------
+
+    def _append_all(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        for append in self._appends:
+            if append.partition is not None:
+                self._append(append, append.partition, append.records, now_ms)  # type: ignore[arg-type]  # opened
+
+    def _append(self, append: _Append, partition: Partition, records: Buffer, now_ms: int) -> None:
+        try:
+            appended = partition.append(records, self._acks, now_ms)
+        except KafkaError as error:
+            append.refuse(error, partition)
+            self._note_failure(partition, error)
+            return
+        answer = append.answer
+        answer.base_offset = appended.first_offset
+        answer.log_append_time_ms = appended.log_append_time_ms
+        answer.log_start_offset = partition.log.log_start_offset
+        append.end_offset = appended.last_offset + 1
+        is_replicated = self._acks != ALL_REPLICAS or partition.high_watermark.value >= append.end_offset
+        if is_replicated and not partition.log.is_flush_due(now_ms):
+            append.partition = None  # nothing to wait for
+        if not appended.is_duplicate:
+            self._account(append.topic, partition, appended, len(records))
+
+    def _account(self, topic: str, partition: Partition, appended: Appended, size: int) -> None:
+        """Count what came, and tell who wants to know."""
+        meter = self._broker.topic_meters[topic]
+        meter.bytes_in.value += size
+        meter.records_in.value += appended.last_offset + 1 - appended.first_offset
+        for observer in self._broker.observers:
+            observer.appended(partition.topic_partition, appended, size)
+
+    def _note_failure(self, partition: Partition, error: KafkaError) -> None:
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._broker.replicas.note_failure(partition)
+
+    # --- waiting ------------------------------------------------------------------------------------------------
+
+    @property
+    def _must_wait(self) -> bool:
+        return self._acks != 0 and any(append.partition is not None for append in self._appends)
+
+    async def _wait(self) -> ProduceResponse | None:
+        """For disks and replicas, which work at the same time."""
+        deadline = self._broker.clock.monotonic_ms() + self._request.timeout_ms
+        waits = [self._wait_for(a, a.partition, deadline) for a in self._appends if a.partition is not None]
+        await (waits[0] if len(waits) == 1 else asyncio.gather(*waits))
+        return self._answer()
+
+    async def _wait_for(self, append: _Append, partition: Partition, deadline_ms: int) -> None:
+        """Wait for the disk, if the topic's flush policy says so, and for the replicas, if the producer does."""
+        broker, clock = self._broker, self._broker.clock
+        try:
+            await broker.replicas.commit_of(partition.log).settle(append.end_offset, clock.now_ms())
+            partition.check_leader()  # it may have gone while the disk worked
+            if self._acks == ALL_REPLICAS:
+                left_ms = max(0, deadline_ms - clock.monotonic_ms())
+                if not await reach(partition.high_watermark, append.end_offset, left_ms):
+                    detail = f"not replicated within {self._request.timeout_ms} ms"
+                    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
+                partition.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        except KafkaError as error:
+            append.refuse(error)
+            self._note_failure(partition, error)
+
+    # --- answering ----------------------------------------------------------------------------------------------
+
+    def _answer(self) -> ProduceResponse | None:
+        if self._acks == 0:
+            self._close_if_refused()
+            return None
+        if self._call.version >= LEADER_HINTS_SINCE:
+            self._hint()
+        return self._response
+
+    def _close_if_refused(self) -> None:
+        """Who asked for no answer learns of a failure by losing the connection."""
+        for append in self._appends:
+            if append.answer.error_code:
+                error, place = (
+                    ErrorCode(append.answer.error_code).name,
+                    f"{append.topic}-{append.answer.index}",
+                )
+                self._call.connection.close(f"a produce with acks=0 to {place} failed: {error}")
+                return
+
+    def _hint(self) -> None:
+        leaders = []
+        for append in self._appends:
+            if append.answer.error_code in HINTED:
+                leader = leader_of(self._broker, append.topic, append.answer.index)
+                if leader is not None:
+                    append.answer.current_leader = _Answer.Leader(leader_id=leader[0], leader_epoch=leader[1])
+                    leaders.append(leader[0])
+        if leaders:
+            make = ProduceResponse.NodeEndpoint
+            self._response.node_endpoints = endpoints_of(self._broker, self._call, leaders, make)
 
 
 def _open_in_thread(append: _Append, records: Slow) -> None:
@@ -156,111 +258,3 @@ def _open_in_thread(append: _Append, records: Slow) -> None:
         append.records = records.run()
     except KafkaError as error:
         append.refuse(error, append.partition)
-
-
-def _append_all(broker: "Broker", appends: list[_Append], acks: int) -> None:
-    now_ms = broker.clock.now_ms()
-    for append in appends:
-        if append.partition is not None:
-            _append(broker, append, append.partition, append.records, acks, now_ms)  # type: ignore[arg-type]  # opened
-
-
-def _append(
-    broker: "Broker", append: _Append, partition: Partition, records: Buffer, acks: int, now_ms: int
-) -> None:
-    try:
-        appended = partition.append(records, acks, now_ms)
-    except KafkaError as error:
-        append.refuse(error, partition)
-        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            broker.replicas.note_failure(partition)
-        return
-    answer = append.answer
-    answer.base_offset = appended.first_offset
-    answer.log_append_time_ms = appended.log_append_time_ms
-    answer.log_start_offset = partition.log.log_start_offset
-    end_offset = append.end_offset = appended.last_offset + 1
-    if not partition.log.is_flush_due(now_ms) and (
-        acks != ALL_REPLICAS or partition.high_watermark.value >= end_offset
-    ):
-        append.partition = None  # nothing to wait for
-    if appended.is_duplicate:
-        return
-    meter = broker.topic_meters[append.topic]
-    meter.bytes_in.value += len(records)
-    meter.records_in.value += end_offset - appended.first_offset
-    for observer in broker.observers:
-        observer.appended(partition.topic_partition, appended, len(records))
-
-
-def _settle(
-    broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
-    """The response, as soon as disk and replicas have what they must have."""
-    if request.acks == 0:
-        _close_if_refused(call, appends)
-        return None
-    for append in appends:
-        if append.partition is not None:
-            return _wait(broker, call, request, appends, response)
-    if call.version >= LEADER_HINTS_SINCE:
-        _hint(broker, call, response, appends)
-    return response
-
-
-async def _wait(
-    broker: "Broker", call: Call, request: ProduceRequest, appends: list[_Append], response: ProduceResponse
-) -> ProduceResponse | None:
-    deadline = broker.clock.monotonic_ms() + request.timeout_ms
-    waits = [
-        _wait_for(broker, append, append.partition, request, deadline)
-        for append in appends
-        if append.partition is not None
-    ]
-    # Disks and replicas work at the same time.
-    await (waits[0] if len(waits) == 1 else asyncio.gather(*waits))
-    if call.version >= LEADER_HINTS_SINCE:
-        _hint(broker, call, response, appends)
-    return response
-
-
-async def _wait_for(
-    broker: "Broker", append: _Append, partition: Partition, request: ProduceRequest, deadline_ms: int
-) -> None:
-    """Wait for the disk, if the topic's flush policy says so, and for the replicas, if the producer does."""
-    try:
-        await broker.replicas.commit_of(partition.log).settle(append.end_offset, broker.clock.now_ms())
-        partition.check_leader()  # it may have gone while the disk worked
-        if request.acks == ALL_REPLICAS:
-            left_ms = max(0, deadline_ms - broker.clock.monotonic_ms())
-            if not await reach(partition.high_watermark, append.end_offset, left_ms):
-                detail = f"not replicated within {request.timeout_ms} ms"
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail)
-            partition.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    except KafkaError as error:
-        append.refuse(error)
-        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            broker.replicas.note_failure(partition)
-
-
-def _close_if_refused(call: Call, appends: list[_Append]) -> None:
-    """Who asked for no answer learns of a failure by losing the connection."""
-    for append in appends:
-        if append.answer.error_code:
-            error = ErrorCode(append.answer.error_code).name
-            call.connection.close(
-                f"a produce with acks=0 to {append.topic}-{append.answer.index} failed: {error}"
-            )
-            return
-
-
-def _hint(broker: "Broker", call: Call, response: ProduceResponse, appends: list[_Append]) -> None:
-    leaders = []
-    for append in appends:
-        if append.answer.error_code in HINTED:
-            leader = leader_of(broker, append.topic, append.answer.index)
-            if leader is not None:
-                append.answer.current_leader = _Answer.Leader(leader_id=leader[0], leader_epoch=leader[1])
-                leaders.append(leader[0])
-    if leaders:
-        response.node_endpoints = endpoints_of(broker, call, leaders, ProduceResponse.NodeEndpoint)
