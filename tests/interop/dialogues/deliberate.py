@@ -65,12 +65,20 @@ MEANT = {
     r"(Incremental)?AlterConfigs unknown key of broker.*": "what nobody reads is a typing error",
     r"IncrementalAlterConfigs append nothing: .*": "it changes nothing",
     r"IncrementalAlterConfigs operation 9: .*": _UNKNOWN,
+    r"IncrementalAlterConfigs .* is '(1 MiB|5m)': .*": "amounts may have units",
+    r"IncrementalAlterConfigs .* is '\u0661': .*": "Java reads the digits of all scripts",
+    r"IncrementalAlterConfigs retention\.bytes is '-[23]': .*": "-1 says without end, and less says nothing",
+    r"IncrementalAlterConfigs segment\.bytes is '\d+': .*": "small segments are for tests",
+    r"IncrementalAlterConfigs segment\.index\.bytes is '.*': .*": "an index has room for entries",
+    r"IncrementalAlterConfigs (producer\.id\.expiration\.ms|remote\.copy\.lag\.(bytes|ms)) is .*": "see above",
     # --- records -----------------------------------------------------------------------------------------------
     r"Produce (a few bytes|magic . cut short): .*": (
         "a batch without its end is damaged, which a producer may cure by another try"
     ),
     r"Produce null: .*": "no records are refused like an empty set, Kafka never answers",
     r"Produce no partition: .*": _ALL,
+    r"Produce (partition|topic) twice: .*": "both are written; Kafka forgets one",
+    r"DeleteRecords twice: .*": _ALL,
     rf"Produce too .*: {_PRODUCED}\.record_errors.*": (
         "batches are judged by their header, and not opened to tell which records were too early or too late"
     ),

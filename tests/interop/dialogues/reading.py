@@ -137,6 +137,23 @@ async def sessions(talk: Talk) -> None:
         await ask("no id", (topic, 1, 2), session=(0, 5))
 
 
+async def shared(talk: Talk) -> None:
+    """More partitions than there is room for in an answer: in a session they take turns."""
+    await talk.create("shared", 6)
+    all_of_it = [("shared", index, 0) for index in range(6)]
+    for index in range(6):
+        await _written(talk, "shared", build(records(3)), partition=index)
+    for size in (50, 150, 250, 400):
+        await talk.ask(f"{size} bytes of many", of(talk, *all_of_it, max_bytes=size), since=4)
+    for version in (7, 12, 13, 17):
+        if talk.speaks(FetchRequest, version):
+            request = of(talk, *all_of_it, session=(0, 0), max_bytes=150)
+            id = (await talk.ask(f"turn 0 in v{version}", request, version, version)).session_id
+            for turn in range(1, 8):
+                request = of(talk, session=(id, turn), max_bytes=150)
+                await talk.ask(f"turn {turn} in v{version}", request, version, version)
+
+
 def _list(topic: str, *times: int, partition: int = 0, **more: Any) -> ListOffsetsRequest:
     part = ListOffsetsRequest.Topic.Partition
     parts = [part(partition_index=partition, timestamp=time, max_num_offsets=1) for time in times]
@@ -208,7 +225,9 @@ async def delete(talk: Talk) -> None:
         if topic == "shortened":
             await talk.ask(f"after {partition} {before}", of(talk, (topic, 0, 4)), since=4)
             await talk.ask(f"after {partition} {before}", _list(topic, -2), since=1)
+    part = ask.Topic.Partition(partition_index=1, offset=0)
+    await talk.ask("twice", ask(topics=[ask.Topic(name="shortened", partitions=[part] * 2)], timeout_ms=3000))
     await talk.ask("nothing", ask(topics=[], timeout_ms=3000))
 
 
-ALL = (fetch, sessions, offsets, epochs, delete)
+ALL = (fetch, sessions, shared, offsets, epochs, delete)

@@ -9,6 +9,7 @@ from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
+from ottla.storage.config import TopicConfig
 from tests.interop.dialogues.talk import Talk
 
 UNKNOWN, TOPIC, BROKER, LOGGER, METRICS, GROUP = 0, 2, 4, 8, 16, 32
@@ -233,6 +234,33 @@ async def _until(talk: Talk, topic: str, key: str, value: str) -> None:
     await talk.until(is_there, _describe(TOPIC, topic, [key]))
 
 
+VALUES = ("-3", "-2", "-1", "0", "1", "13", "14", "100", "2147483647", "2147483648", "9223372036854775807")
+VALUES += (
+    "9223372036854775808",
+    "-9223372036854775809",
+    "",
+    "abc",
+    "true",
+    "False",
+    "0.5",
+    "1.5",
+    "1e3",
+    "+5",
+)
+VALUES += ("0x10", " 7", "none", "gzip", "*", "0:1", "delete,compact", "compact,,delete", "LogAppendTime")
+VALUES += ("1 MiB", "5m", "\u0661")
+
+
+async def values(talk: Talk) -> None:
+    """Every setting of a topic with values of all kinds: which are taken?"""
+    await talk.create("valued")
+    for key in TopicConfig.keys:
+        for value in VALUES:
+            resources = [_one(TOPIC, "valued", (key, SET, value))]
+            request = IncrementalAlterConfigsRequest(resources=resources, validate_only=True)
+            await talk.ask(f"{key} is {value!r}", request, last=True)
+
+
 async def listed(talk: Talk) -> None:
     """ListConfigResources, of what there is one or none of."""
     ask = ListConfigResourcesRequest
@@ -250,4 +278,4 @@ async def listed(talk: Talk) -> None:
     await talk.ask("version 0", ask(), until=0)
 
 
-ALL = (describe, replace, change, listed)
+ALL = (describe, replace, change, values, listed)

@@ -4,10 +4,11 @@ import asyncio
 import struct
 from collections.abc import Iterator
 
+from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.transactions import DescribeProducersRequest, InitProducerIdRequest
 from ottla.records import legacy
-from ottla.records.batch import ATTRIBUTES_AT, CRC_AT
+from ottla.records.batch import ATTRIBUTES_AT, CRC_AT, read_header, records_of
 from ottla.records.builder import build
 from ottla.records.checksum import crc32c
 from ottla.records.compression import Codec
@@ -134,6 +135,35 @@ async def address(talk: Talk) -> None:
     await talk.ask("no transaction, but its name", to(talk, "addressed", good, name="tx"), since=3)
 
 
+async def twice(talk: Talk) -> None:
+    """The same partition more than once in a request; only who is answered, the offsets do not agree."""
+    topic = ProduceRequest.Topic
+    part = topic.Partition(index=0, records=build(records()))
+    for label, counts in (("partition twice", (2,)), ("topic twice", (1, 1))):
+        name = label.replace(" ", "-")
+        await talk.create(name)
+        topics = [
+            topic(name=name, topic_id=talk.ids[name], partition_data=[part] * count) for count in counts
+        ]
+        await talk.ask(label, ProduceRequest(acks=1, timeout_ms=3000, topic_data=topics), last=True)
+
+
+async def recompressed(talk: Talk) -> None:
+    """Topics with a codec of their own: how a batch is stored, and that the records are the same."""
+    for codec in ("gzip", "snappy", "lz4", "zstd", "uncompressed", "producer"):
+        for sent in Codec:
+            topic = f"stored-{codec}-{sent.name}"
+            await talk.create(topic, configs={"compression.type": codec, "min.insync.replicas": "2"})
+            stored = await talk.peer.send(to(talk, topic, build(records(50), codec=sent)))
+            assert stored.responses[0].partition_responses[0].error_code == 0, stored
+            parts = [FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+            wanted = FetchRequest.Topic(topic=topic, topic_id=talk.ids[topic], partitions=parts)
+            answer = await talk.peer.send(FetchRequest(max_wait_ms=500, min_bytes=1, topics=[wanted]))
+            data = bytes(answer.responses[0].partitions[0].records)
+            header = read_header(data)._replace(length=0, crc=0)  # compressors differ
+            talk.answers[f"Fetch {topic}", 0] = {**header._asdict(), "records": list(records_of(data))}
+
+
 async def numbered(talk: Talk) -> None:
     """Sequence numbers and epochs of one producer, in order and out of it, and what is told of it."""
     await talk.create("numbered")
@@ -182,4 +212,4 @@ async def ids(talk: Talk) -> None:
         await talk.ask(f"no name, {producer} {epoch}", request)
 
 
-ALL = (produce, address, numbered, ids)
+ALL = (produce, address, twice, recompressed, numbered, ids)
