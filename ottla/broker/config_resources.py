@@ -1,5 +1,7 @@
 """What can be set about groups and about the metrics of clients: the smaller things that AlterConfigs knows."""
 
+import re
+
 from ottla.core.config import Check, Config, Duration, Key, Source, Words, between
 
 _SELECTORS = {
@@ -14,7 +16,15 @@ _INT_MAX = 2**31 - 1
 
 
 def _selects(words: tuple[str, ...]) -> bool:
-    return all("=" in word and word.partition("=")[0].strip() in _SELECTORS for word in words)
+    return all(_is_selector(*word.partition("=")) for word in words)
+
+
+def _is_selector(name: str, equals: str, pattern: str) -> bool:
+    try:
+        re.compile(pattern.strip())
+    except re.error:
+        return False
+    return bool(equals) and name.strip() in _SELECTORS
 
 
 class GroupConfig(Config, source=Source.GROUP):

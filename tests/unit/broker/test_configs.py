@@ -66,6 +66,7 @@ def test_a_topic_that_was_forgotten_starts_over(configs):
         (READERS, {"consumer.session.timeout.ms": "0"}, "consumer.session.timeout.ms"),
         (PUSHED, {"interval.ms": "5"}, "interval.ms"),
         (PUSHED, {"match": "colour=red"}, "match"),
+        (PUSHED, {"match": "client_id=["}, "match"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(configs, resource, values, names):
