@@ -121,7 +121,9 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 def ottla(directory: str, *, compiled: bool = False) -> AbstractContextManager[Side]:
     name = "compiled" if compiled else "pure"
-    return started(name, ottla_command(f"{directory}/{name}"), environment(compiled=compiled))
+    # Topics are deleted after each turn; pages of theirs that wait to be written would weigh on the next one.
+    command = ottla_command(f"{directory}/{name}", 0, "log.segment.delete.delay.ms=1000")
+    return started(name, command, environment(compiled=compiled))
 
 
 def null_broker(directory: str) -> AbstractContextManager[Side]:

@@ -2,11 +2,12 @@
 
 import os
 import struct
+import time
 from typing import NamedTuple
 
 from fastcrc import crc32
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = int(time.time()) // 3600 * 3_600_000  # of this hour: what is old is deleted before it is fetched
 BODY = struct.Struct(">hiqqqhii")  # what a batch's checksum covers, up to the records
 HEAD = struct.Struct(">qiibI")
 

@@ -66,6 +66,7 @@ class Log:
         self.before_truncation: Callable[[], None] = lambda: None
         self.producers.replicated(self.high_watermark)
         self._doomed: list[tuple[int, Segment]] = []
+        self._reads = reading.ReadErrors(self._check_health, self._failed)
 
     @classmethod
     def open(
@@ -229,34 +230,34 @@ class Log:
             )
         if offset >= end:
             return Slice(offset, None, 0, 0)
-        with self._read_errors():
+        with self._reads:
             return reading.slice_from(
                 self.segments, offset, bytes_max, end, self.end_offset, at_least_one=at_least_one
             )
 
     def load(self, found: Slice) -> bytes:
-        with self._read_errors():
+        with self._reads:
             return found.read()
 
     def find_by_time(self, timestamp: int, offset_min: int = 0) -> BatchAt | None:
         """The first batch that reaches `offset_min` and, by its header, has a record of `timestamp` or later."""
-        with self._read_errors():
+        with self._reads:
             return reading.batch_by_time(self.segments, timestamp, max(offset_min, self.log_start_offset))
 
     def offset_by_time(self, timestamp: int) -> TimedOffset | None:
         """The first record of `timestamp` or later."""
-        with self._read_errors():
+        with self._reads:
             return reading.record_by_time(self.segments, timestamp, self.log_start_offset)
 
     def newest_timestamp(self) -> int:
         """The largest timestamp of all records; -1 if there is none."""
-        with self._read_errors():
+        with self._reads:
             return reading.newest_timestamp(self.segments, self.log_start_offset)
 
     def aborted_txns(self, start: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that wrote anything in [start, end)."""
         found: list[AbortedTxn] = []
-        with self._read_errors():
+        with self._reads:
             for segment in self.segments.from_offset(start):
                 found += self._txns_of(segment).overlapping(start, end)
                 # Once everything below `end` was stable, no later marker speaks of it.
@@ -294,7 +295,7 @@ class Log:
         self._check_health()
         if offset < self.log_start_offset:
             return self.restart_at(offset)
-        with self._read_errors():
+        with self._reads:
             border = reading.border_before(self.segments, offset)
         if border < self.log_start_offset:
             return self.restart_at(self.log_start_offset)
@@ -482,17 +483,6 @@ class Log:
             yield
         except (OSError, BrokenChain) as error:
             raise self._failed(error) from error
-
-    @contextmanager
-    def _read_errors(self) -> Iterator[None]:
-        """A disk that cannot be read has failed; batches that cannot be told apart are damage, and the rest is not."""
-        self._check_health()
-        try:
-            yield
-        except OSError as error:
-            raise self._failed(error) from error
-        except BrokenChain as broken:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(broken)) from broken
 
     def _failed(self, error: OSError | BrokenChain) -> KafkaError:
         self.failure = error

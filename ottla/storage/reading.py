@@ -4,13 +4,14 @@ What is found is a place in a file. Nothing is parsed or copied on the way to it
 for by its time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.records import frames
 from ottla.records.record import Record
 from ottla.storage.files import File
-from ottla.storage.scan import BatchAt
+from ottla.storage.scan import BatchAt, BrokenChain
 from ottla.storage.segment import NO_TIMESTAMP, Segment
 from ottla.storage.segments import Segments
 
@@ -37,6 +38,26 @@ class TimedOffset(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+class ReadErrors:
+    """A disk that cannot be read has failed; batches that cannot be told apart are damage, and the rest is not.
+
+    A class, and not a generator with a decorator, since every fetch passes here.
+    """
+
+    def __init__(self, check_health: Callable[[], None], failed: Callable[[OSError], KafkaError]) -> None:
+        self._check_health = check_health
+        self._failed = failed
+
+    def __enter__(self) -> None:
+        self._check_health()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, OSError):
+            raise self._failed(error) from error
+        if isinstance(error, BrokenChain):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
 
 def slice_from(

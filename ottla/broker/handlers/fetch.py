@@ -5,8 +5,8 @@ the reader wants at least means waiting for the first watermark that moves, or u
 """
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.call import Call
@@ -40,16 +40,31 @@ _WITHOUT_A_LOG = {
 CONSUMER = -1
 
 
-async def fetch(broker: "Broker", call: Call, request: FetchRequest) -> FetchResponse:
+def fetch(
+    broker: "Broker", call: Call, request: FetchRequest
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
     context = broker.fetch_sessions.resolve(request, call.version, broker.clock.monotonic_ms())
     if context.error:
         return context.answer([])
     reading = _Reading(broker, call, request, context)
     reading.read()
+    if reading.must_wait or call.version < BATCHES_SINCE:
+        return _fetch_later(broker, call, reading, context)
+    return _answer(broker, call, reading, context)
+
+
+async def _fetch_later(
+    broker: "Broker", call: Call, reading: "_Reading", context: FetchContext
+) -> FetchResponse:
+    """When there is enough, or something to be told; in the format that the reader knows."""
     if reading.must_wait:
         await _wait(broker, reading)
     if call.version < BATCHES_SINCE:
         await reading.down_convert()
+    return _answer(broker, call, reading, context)
+
+
+def _answer(broker: "Broker", call: Call, reading: "_Reading", context: FetchContext) -> FetchResponse:
     reading.account()
     response = context.answer(reading.answers)
     if call.version >= LEADER_HINTS_SINCE:
