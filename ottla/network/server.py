@@ -134,7 +134,9 @@ class Server:
         if len(self.connections) > self.admission.connections_max:
             return f"there are {self.admission.connections_max} connections already (max.connections)"
         if len(self.connections) > self.admission.descriptors_max:
-            return f"there are {self.admission.descriptors_max} connections already (ulimit -n allows no more)"
+            return (
+                f"there are {self.admission.descriptors_max} connections already (ulimit -n allows no more)"
+            )
         return None
 
     def leave(self, connection: Connection) -> None:
