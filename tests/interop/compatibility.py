@@ -20,8 +20,8 @@ _HEAD = """# Compatibility
 
 Real clients, unmodified, against one Ottla broker: `make compat` runs them and writes this page from what came out.
 The tests are in `tests/interop`, and pass against Apache Kafka 4.3 as well (`OTTLA_INTEROP_BOOTSTRAP=apache`), groups
-and transactions included. `tests/interop/test_same_answers.py` puts requests of all versions to both brokers and holds
-the answers against each other; the few differences that are meant are listed there with their reasons.
+and transactions included. `tests/interop/test_differential.py` puts requests of all versions to both brokers and holds
+the answers against each other; `dialogues/deliberate.py` lists the differences that are meant, with their reasons.
 
 {yes}: works, in every test of that row. {no}: fails, see below. {not_yet}: the broker does not serve it yet.
 {lacks}: the client cannot do it with any broker.

@@ -72,7 +72,13 @@ MEANT = {
     r"IncrementalAlterConfigs segment\.index\.bytes is '.*': .*": "an index has room for entries",
     r"IncrementalAlterConfigs (producer\.id\.expiration\.ms|remote\.copy\.lag\.(bytes|ms)) is .*": "see above",
     # --- records -----------------------------------------------------------------------------------------------
-    r"Produce (a few bytes|magic . cut short): .*": (
+    r"Produce bytes behind: .*": "what is no batch was not meant to be stored",
+    r"Produce first offset 9: .*": "offsets are given by the log, whatever stood there",
+    r"Produce codec 5: .*": "there is a code for it, Kafka answers UNKNOWN_SERVER_ERROR",
+    r"Produce not gzip: .*": "nothing opens it on the way in, unless the topic asks for that",
+    r"Produce claims the broker's time: .*": "the time is the broker's to set",
+    r"Produce in no transaction: .*": "there are no transactions yet, Kafka says that the id is not allowed",
+    r"Produce (a few bytes|(magic . )?cut short): .*": (
         "a batch without its end is damaged, which a producer may cure by another try"
     ),
     r"Produce null: .*": "no records are refused like an empty set, Kafka never answers",

@@ -62,6 +62,16 @@ def batches() -> Iterator[tuple[str, str, bytes | None]]:
     yield "no bytes", _PLAIN, b""
     yield "null", _PLAIN, None
     yield "two batches", _PLAIN, good + good
+    yield "cut short", _PLAIN, good[:-3]
+    yield "bytes behind", _PLAIN, good + bytes(3)
+    yield "first offset 9", _PLAIN, altered(good, 0, ">q", 9, is_signed=False)
+    for what, bits in {
+        "codec 5": 5,
+        "not gzip": 1,
+        "claims the broker's time": 8,
+        "in no transaction": 16,
+    }.items():
+        yield what, _PLAIN, altered(good, ATTRIBUTES_AT, ">h", bits)
     yield "a few bytes", _PLAIN, b"abc"
     yield from ((f"count {count}", _PLAIN, altered(good, _COUNT_AT, ">i", count)) for count in (3, 0, -1))
     yield "last delta 5", _PLAIN, altered(good, _DELTA_AT, ">i", 5)
