@@ -10,6 +10,7 @@ from ottla.core.config import (
     at_least,
     between,
     not_empty,
+    one_of,
 )
 from ottla.core.errors import ConfigError
 
@@ -152,6 +153,13 @@ class CoordinatorConfig(Config):
         ("uniform", "range"),
         not_empty(),
         doc="The assignors of the new protocol; the first is the default.",
+    )
+
+    group_consumer_migration_policy = Key(
+        "group.consumer.migration.policy",
+        one_of("bidirectional", "upgrade", "downgrade", "disabled"),
+        "bidirectional",
+        doc="Whether a group may change between the classic and the consumer protocol while it has members.",
     )
 
     # --- transactions ----------------------------------------------------------------------------------------

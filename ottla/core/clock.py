@@ -5,7 +5,14 @@ Monotonic time is for how long something takes (timeouts, sessions); it never go
 """
 
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class Moment(NamedTuple):
+    """Now, by both clocks: for brains that write timestamps and set timers at the same time."""
+
+    wall_ms: int
+    monotonic_ms: int
 
 
 class Clock(Protocol):

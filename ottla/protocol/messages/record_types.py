@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ottla.core.errors import ProtocolError
 from ottla.core.types import Buffer
-from ottla.protocol.codec import Writer, decode_exactly, decode_versioned, encode_into
+from ottla.protocol.codec import Writer, decode_exactly, decode_versioned, encode_into, encode_versioned
 from ottla.protocol.messages import coordinator_records as groups
 from ottla.protocol.messages import share_records as share
 
@@ -80,6 +80,22 @@ def encode_key(key: object) -> bytes:
     writer = Writer(_TYPE.pack(_NUMBER_OF[type(key)]))
     encode_into(key, _KEY_VERSION, writer)
     return b"".join(writer.finish())
+
+
+_WRITTEN: Mapping[type[Any], int] = {
+    groups.OffsetCommitValue: 3,
+    groups.GroupMetadataValue: 3,
+    groups.TransactionLogValue: 1,
+}
+"""The version of a value that is written, where there is a choice: what Kafka 4 writes, and 3.9 can read."""
+
+
+def encode_value(value: object) -> bytes:
+    """The value of a record of an internal topic, with its version in front."""
+    version = _WRITTEN.get(type(value), 0)
+    if type(value) is groups.OffsetCommitValue and value.expire_timestamp != -1:
+        version = 1  # the only one that can say when the client wants it forgotten
+    return encode_versioned(value, version)
 
 
 def decode_key(topic: Mapping[int, RecordType], buffer: Buffer) -> Any | None:
