@@ -22,11 +22,12 @@ T = TypeVar("T")
 class Timer(Generic[T]):
     """One timer. `value` is whatever the owner wants back: a callback, a member id, a transactional id."""
 
-    __slots__ = ("_slot", "_tick", "deadline_ms", "value")
+    __slots__ = ("_slot", "_tick", "deadline_ms", "is_cancelled", "value")
 
     def __init__(self, deadline_ms: int, value: T) -> None:
         self.deadline_ms = deadline_ms
         self.value = value
+        self.is_cancelled = False
         self._tick = 0
         self._slot: _Slot[T] | None = None
 
@@ -102,6 +103,7 @@ class Timers(Generic[T]):
 
     def cancel(self, timer: Timer[T]) -> bool:
         """Forget the timer. False if it had fired or been cancelled before."""
+        timer.is_cancelled = True
         slot = timer._slot
         if slot is None:
             return False
@@ -113,6 +115,7 @@ class Timers(Generic[T]):
     def reschedule(self, timer: Timer[T], deadline_ms: int) -> None:
         """Move a timer to another deadline. One that has fired or was cancelled starts anew."""
         self.cancel(timer)
+        timer.is_cancelled = False
         timer.deadline_ms = deadline_ms
         self._count += 1
         self._place(timer)
@@ -144,6 +147,12 @@ class Timers(Generic[T]):
             timer._slot = None
         self._count -= len(expired)
         return expired
+
+    def fire(self, now_ms: int) -> Iterator[Timer[T]]:
+        """What is due, one by one: those that come first may cancel or move those behind them, which are left out."""
+        for timer in self.advance(now_ms):
+            if not timer.is_cancelled and not timer.is_pending:
+                yield timer
 
     def next_deadline_ms(self) -> int | None:
         """When to call `advance` next; None when there are no timers. Nothing fires before that moment.

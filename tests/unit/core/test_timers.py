@@ -153,3 +153,16 @@ def test_a_clock_that_starts_below_zero_is_a_bug() -> None:
 def test_a_wheel_size_that_is_no_power_of_two_is_a_bug(tick_ms: int, wheel_size: int) -> None:
     with pytest.raises(AssertionError):
         Timers[str](now_ms=0, tick_ms=tick_ms, wheel_size=wheel_size)
+
+
+def test_a_timer_that_fires_keeps_a_later_one_of_the_same_moment_from_firing():
+    timers = Timers[str](0)
+    first, second, third = (timers.add(10, name) for name in ("first", "second", "third"))
+    fired = []
+    for timer in timers.fire(10):
+        fired.append(timer.value)
+        if timer is first:
+            timers.cancel(second)
+            timers.reschedule(third, 20)
+    assert fired == ["first"]
+    assert [timer.value for timer in timers.fire(20)] == ["third"]
