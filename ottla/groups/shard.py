@@ -1,0 +1,264 @@
+"""The groups of one partition of `__consumer_offsets`, whatever protocol they speak, with their offsets.
+
+A shard finds the group that a request is for, or says as Kafka does that there is none; what the group makes of it is
+the group's business. Records reach groups and offsets by `apply` alone. A group that only keeps offsets has no record
+of its own: it is there as soon as they are, until it is erased.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from ottla.core.clock import Moment
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.core.timers import Timers
+from ottla.groups import offset_requests
+from ottla.groups.group import Asker, Group, GroupSettings, Settings, Surroundings, Topics
+from ottla.groups.offset_expiry import expired
+from ottla.groups.offsets import Offsets
+from ottla.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.protocol.messages.groups import (
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from ottla.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from ottla.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ottla.replication.machine import Alarm, Decision, Entry, Producer, Ticket
+
+_MINUTE_MS = 60_000
+
+
+class GroupShard:
+    """A `Machine`. `groups_max` bounds how many groups requests may make; what the log holds is always taken."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        settings_of: Callable[[str], GroupSettings],
+        topics: Topics,
+        new_id: Callable[[], uuid.UUID],
+        now: Moment,
+        *,
+        groups_max: int | None = None,
+    ) -> None:
+        self.timers: Timers[Alarm] = Timers(now.monotonic_ms)
+        self._around = Surroundings(settings, settings_of, topics, self.timers, new_id)
+        self._groups: dict[str, Group] = {}
+        self._offsets = Offsets()
+        self._groups_max = groups_max
+
+    # Members
+
+    def decide_join(
+        self, request: JoinGroupRequest, asker: Asker, ticket: Ticket, now: Moment
+    ) -> Decision[JoinGroupResponse]:
+        raise _no_member(request.group_id)
+
+    def decide_sync(
+        self, request: SyncGroupRequest, asker: Asker, ticket: Ticket, now: Moment
+    ) -> Decision[SyncGroupResponse]:
+        raise _no_member(request.group_id)
+
+    def decide_heartbeat(
+        self, request: HeartbeatRequest, asker: Asker, now: Moment
+    ) -> Decision[HeartbeatResponse]:
+        raise _no_member(request.group_id)
+
+    def decide_leave(
+        self, request: LeaveGroupRequest, asker: Asker, now: Moment
+    ) -> Decision[LeaveGroupResponse]:
+        raise _no_member(request.group_id)
+
+    def decide_consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, asker: Asker, now: Moment
+    ) -> Decision[ConsumerGroupHeartbeatResponse]:
+        raise _no_group(request.group_id)
+
+    # Offsets
+
+    def decide_commit(
+        self, request: OffsetCommitRequest, asker: Asker, now: Moment
+    ) -> Decision[OffsetCommitResponse]:
+        """Commit offsets. Whoever names no generation may do so in a group without members, also in one that is new."""
+        group = self._groups.get(request.group_id)
+        epoch = request.generation_id_or_member_epoch
+        if group is not None:
+            group.check_commit(request.member_id, epoch, request.group_instance_id, asker, now, is_txn=False)
+        elif epoch < 0:
+            self._check_room(request.group_id)
+        elif asker.api_version >= 9:
+            raise _no_group(request.group_id)
+        else:
+            raise _no_generation(request.group_id, epoch)
+        response, entries = offset_requests.commit(
+            request, self._around.settings.offset_metadata_max_bytes, now.wall_ms
+        )
+        return Decision(response, entries)
+
+    def decide_txn_commit(
+        self, request: TxnOffsetCommitRequest, asker: Asker, now: Moment
+    ) -> Decision[TxnOffsetCommitResponse]:
+        """Commit offsets with the transaction of the producer, which has shown elsewhere that it has one."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            self._check_txn_commit(group, request, asker, now)
+        elif request.generation_id < 0:
+            self._check_room(request.group_id)
+        else:
+            raise _no_generation(request.group_id, request.generation_id)
+        response, entries = offset_requests.commit_in_transaction(
+            request, self._around.settings.offset_metadata_max_bytes, now.wall_ms
+        )
+        return Decision(response, entries, producer=Producer(request.producer_id, request.producer_epoch))
+
+    def fetch_offsets(
+        self, group: OffsetFetchRequest.Group, require_stable: bool
+    ) -> OffsetFetchResponse.Group:
+        """What is committed. A group that is not there has committed nothing."""
+        found = self._groups.get(group.group_id)
+        if found is None:
+            topics = offset_requests.fetch_nothing(group)
+        else:
+            found.check_fetch(group.member_id, group.member_epoch)
+            topics = offset_requests.fetch(self._offsets, group, require_stable)
+        return OffsetFetchResponse.Group(group_id=group.group_id, topics=topics)
+
+    def decide_delete_offsets(
+        self, request: OffsetDeleteRequest, now: Moment
+    ) -> Decision[OffsetDeleteResponse]:
+        """Forget offsets of topics that the group does not read (KIP-496)."""
+        group = self._group(request.group_id)
+        if not group.is_empty and group.type_name == "Classic" and group.protocol_type != "consumer":
+            raise KafkaError(
+                ErrorCode.NON_EMPTY_GROUP, f"{request.group_id!r} has members that may read any topic"
+            )
+        response, entries = offset_requests.delete(self._offsets, request, group.is_subscribed_to)
+        return Decision(response, entries)
+
+    def decide_forget_topic(self, topic: str, now: Moment) -> Decision[None]:
+        """The topic was deleted, and with it goes what was committed for it."""
+        return Decision(None, list(offset_requests.erase_topic(self._offsets, topic)), is_atomic=False)
+
+    def decide_expire(self, now: Moment) -> Decision[None]:
+        """Forget offsets that are past their retention, and groups that have neither members nor offsets."""
+        retention_ms = self._around.settings.offsets_retention_minutes * _MINUTE_MS
+        entries: list[Entry] = []
+        for group_id, group in self._groups.items():
+            past = list(expired(self._offsets, group, retention_ms, now.wall_ms))
+            entries += (offset_requests.tombstone(group_id, *where) for where in past)
+            count = sum(map(len, self._offsets.of_group(group_id).values()))
+            if group.is_empty and len(past) == count and not self._offsets.has_pending(group_id):
+                entries += group.tombstones()
+        return Decision(None, entries, is_atomic=False)
+
+    def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Every committed offset."""
+        return iter(self._offsets)
+
+    # Groups
+
+    def decide_delete_group(self, group_id: str, now: Moment) -> Decision[None]:
+        """Erase a group without members, with its offsets."""
+        group = self._group(group_id)
+        group.check_delete()
+        return Decision(None, [*offset_requests.erase_group(self._offsets, group_id), *group.tombstones()])
+
+    def describe(self, group_id: str, asker: Asker) -> DescribeGroupsResponse.Group:
+        raise _no_group(group_id)
+
+    def describe_consumer(self, group_id: str) -> ConsumerGroupDescribeResponse.Group:
+        raise _no_group(group_id)
+
+    def list(self, states: Collection[str], types: Collection[str]) -> "list[ListGroupsResponse.Group]":
+        """The groups in one of these states and of one of these types; none named means any."""
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {name.strip().lower() for name in types}
+        return [
+            ListGroupsResponse.Group(
+                group_id=group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state_name,
+                group_type=group.type_name,
+            )
+            for group_id, group in self._groups.items()
+            if (not wanted_states or group.state_name.lower() in wanted_states)
+            and (not wanted_types or group.type_name.lower() in wanted_types)
+        ]
+
+    def topics_changed(self, names: Collection[str], now: Moment) -> None:
+        """Groups that subscribe to these topics look at them again with their next heartbeat."""
+
+    # The machine
+
+    def apply(self, entry: Entry, producer: Producer | None) -> None:
+        """A record was written, now or before the shard was loaded. What nobody here knows is passed over."""
+
+    def apply_end(self, producer: Producer, is_commit: bool) -> None:
+        """A transaction of the producer is over."""
+        self._offsets.end(producer.id, is_commit)
+
+    def activate(self, now: Moment) -> None:
+        """Everything was applied: the clocks of the groups start."""
+
+    def retire(self) -> Iterable[Ticket]:
+        """Whoever waits for a reply."""
+        return [ticket for group in self._groups.values() for ticket in group.waiting()]
+
+    def _group(self, group_id: str) -> Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            raise _no_group(group_id)
+        return group
+
+    def _check_room(self, group_id: str) -> None:
+        """Raises GROUP_MAX_SIZE_REACHED: of all codes that clients take as final, the one that says what is wrong."""
+        if self._groups_max is not None and len(self._groups) >= self._groups_max:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"{group_id!r} would be one group too many: {self._groups_max} are allowed",
+            )
+
+    def _check_txn_commit(
+        self, group: Group, request: TxnOffsetCommitRequest, asker: Asker, now: Moment
+    ) -> None:
+        """The member must be of this generation (KIP-447). Producers know no epochs of members, only generations."""
+        member = (request.member_id, request.generation_id, request.group_instance_id)
+        try:
+            group.check_commit(*member, asker, now, is_txn=True)
+        except KafkaError as error:
+            if error.code == ErrorCode.STALE_MEMBER_EPOCH:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.detail) from error
+            raise
+
+
+def _no_group(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def _no_member(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+
+
+def _no_generation(group_id: str, generation: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.ILLEGAL_GENERATION, f"{group_id!r} has no generation {generation}: unknown group"
+    )
