@@ -3,11 +3,14 @@
 Members and topics are numbers here, and partitions of one topic are all alike. Starting from what members hold, a
 partition can be passed on along a chain: A gives one of topic t to B, B gives one of u to C. Only the loads of the two
 ends change. As long as a chain leads from a member to one with two partitions less, loads can be made more even;
-when there is none, they are as even as they can be (the theory calls it an optimal semi-matching).
+when there is none, they are as even as they can be (the theory calls it an optimal semi-matching). Then `moves` looks
+for another way to the same loads that leaves members more of what they held.
 """
 
 import heapq
 from collections.abc import Sequence
+
+from ottla.assignors.moves import spare_moves
 
 
 class Flows:
@@ -34,6 +37,7 @@ class Flows:
     def settle(self) -> None:
         self._give_out()
         self._even_out()
+        spare_moves(self.counts, self._held, self._loads, self._topics_of)
 
     def _give_out(self) -> None:
         """What nobody holds goes to whoever has least. Topics with few subscribers first: they have little choice."""
