@@ -147,7 +147,7 @@ class Host:
             apply(entry, producer)
 
     def _ring(self) -> None:
-        for timer in self.timers.advance(self.clock.monotonic_ms()):
+        for timer in self.timers.fire(self.clock.monotonic_ms()):
             self.carry_out(timer.value(self.now))
 
 
