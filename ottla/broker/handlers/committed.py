@@ -1,4 +1,4 @@
-"""Committed offsets: commit them, alone or within a transaction, fetch them, delete them.
+"""Committed offsets: commit them, fetch them, delete them.
 
 One topic that is unknown, or not the caller's to read, is answered for by itself while the rest goes on. Every topic
 and partition of a request appears in its reply, in the order in which it was asked for.
@@ -13,11 +13,9 @@ from ottla.broker.handlers.asking import (
     asker_of,
     check_group,
     check_group_id,
-    check_transactional_id,
     one_by_one,
 )
 from ottla.broker.handlers.sieve import Sieve, name_topics
-from ottla.broker.handlers.verification import add_to_transaction, verify_in_transaction
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID, TopicPartition
 from ottla.protocol.messages.offsets import (
@@ -28,8 +26,6 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from ottla.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from ottla.replication.machine import Producer
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -37,11 +33,6 @@ if TYPE_CHECKING:
 IDS_SINCE = 10
 """From this version of OffsetCommit and OffsetFetch on topics go by their ids."""
 MANY_GROUPS_SINCE = 8
-ADDED_BY_COMMIT_SINCE = 5
-"""From this version of TxnOffsetCommit on nobody sends AddOffsetsToTxn any more (KIP-890)."""
-ABORTABLE_SINCE = 4
-LOADING_SINCE = 2
-"""Producers before this version of TxnOffsetCommit may crash when they are told of a coordinator that loads."""
 
 _Asked = OffsetFetchRequest.Group
 _Fetched = OffsetFetchResponse.Group
@@ -80,52 +71,6 @@ def _tell(broker: "Broker", group_id: str, sieve: Sieve) -> None:
         for topic, partition in sieve.succeeded():
             place = TopicPartition(topic.name, partition.partition_index)
             observer.committed(group_id, place, partition.committed_offset)
-
-
-async def txn_offset_commit(
-    broker: "Broker", call: Call, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse:
-    """The offsets count once the transaction commits."""
-    check_transactional_id(broker, call, Operation.WRITE, request.transactional_id)
-    check_group(broker, call, Operation.READ, request.group_id)
-    sieve = Sieve(broker, call, request.topics)
-    if sieve.accepted:
-        try:
-            accepted = dataclasses.replace(request, topics=sieve.accepted)
-            sieve.fill(await _commit_in_transaction(broker, call, accepted))
-        except KafkaError as error:
-            sieve.fail(_told(error, call.version))
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponse.Topic(name=topic.name, partitions=partitions)
-            for topic, partitions in sieve.answers(TxnOffsetCommitResponse.Topic.Partition)
-        ]
-    )
-
-
-async def _commit_in_transaction(
-    broker: "Broker", call: Call, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse:
-    """The transaction must know that it writes to the partition of this group: only there will it put a marker."""
-    check_group_id(request.group_id)
-    places = [TopicPartition(broker.groups.topic, broker.groups.partition_of(request.group_id))]
-    producer = Producer(request.producer_id, request.producer_epoch)
-    transactional_id = request.transactional_id
-    if call.version >= ADDED_BY_COMMIT_SINCE:
-        await add_to_transaction(broker, transactional_id, producer, places)
-    elif broker.config.transaction_partition_verification_enable:
-        is_known = call.version >= ABORTABLE_SINCE
-        await verify_in_transaction(broker, transactional_id, producer, places, knows_abortable=is_known)
-    asker = asker_of(call)
-    return await broker.groups.run(
-        request.group_id, lambda shard, now: shard.decide_txn_commit(request, asker, now)
-    )
-
-
-def _told(error: KafkaError, version: int) -> KafkaError:
-    if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_SINCE:
-        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail)
-    return error
 
 
 # --- delete -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
+from ottla.broker.handlers.committed import offset_commit, offset_delete, offset_fetch
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offsets import (
     DeleteRecordsRequest,
@@ -29,6 +30,8 @@ from ottla.storage.scan import BatchAt
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+__all__ = ["offset_commit", "offset_delete", "offset_fetch"]  # served here, as their messages are
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 SUPPORTED_SINCE = {

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.call import Call
 from ottla.broker.handlers.leaders import HINTED, endpoints_of, leader_of
-from ottla.broker.intake import InvalidRecords, Slow, prepare
+from ottla.broker.intake import InvalidRecords, Slow, is_transactional, prepare
+from ottla.broker.verification import TransactionalBatch
 from ottla.broker.waiting import reach
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.types import Buffer
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+from ottla.replication.machine import Producer
 from ottla.replication.partition import ALL_REPLICAS, Partition
 from ottla.storage.log import Appended
 
@@ -37,7 +39,7 @@ _SAY_NOTHING_OF_THE_LOG = {
 class _Append:
     """One partition of a request on its way into the log."""
 
-    __slots__ = ("answer", "end_offset", "partition", "records", "topic")
+    __slots__ = ("answer", "end_offset", "partition", "records", "topic", "transactional")
 
     def __init__(self, topic: str, index: int) -> None:
         self.topic = topic
@@ -45,7 +47,13 @@ class _Append:
         self.partition: Partition | None = None
         """Set while there is something to append, then while there is something to wait for."""
         self.records: Buffer | Slow = b""
+        self.transactional: TransactionalBatch | None = None
+        """Set while the coordinator has to vouch for it."""
         self.end_offset = 0
+
+    @property
+    def takes_time(self) -> bool:
+        return type(self.records) is Slow or self.transactional is not None
 
     def refuse(self, error: KafkaError, partition: Partition | None = None) -> None:
         """The `partition`, if its log has judged the records."""
@@ -67,7 +75,14 @@ def produce(
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     if request.acks not in (0, 1, ALL_REPLICAS):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {request.acks}")
+    if request.transactional_id is not None:
+        _check_transactional_id(broker, call, request.transactional_id)
     return _Producing(broker, call, request).run()
+
+
+def _check_transactional_id(broker: "Broker", call: Call, transactional_id: str) -> None:
+    if not broker.authorizer.allows(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "the id is not theirs to use")
 
 
 class _Producing:
@@ -79,11 +94,16 @@ class _Producing:
         self._request = request
         self._acks: int = request.acks
         self._appends: list[_Append] = []
+        self._lacks_id = False
+        """Does it hold records of a transaction, and not say of which?"""
         self._response = ProduceResponse(responses=[self._look_at(topic) for topic in request.topic_data])
 
     def run(self) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
         """The response, if there is nothing to wait for."""
-        if self._call.connection.appending is not None or any(type(a.records) is Slow for a in self._appends):
+        if self._lacks_id:
+            detail = "records of a transaction without a transactional id"
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, detail)
+        if self._call.connection.appending is not None or any(a.takes_time for a in self._appends):
             return self._run_in_turn()
         self._append_all()
         return self._wait() if self._must_wait else self._answer()
@@ -97,10 +117,12 @@ class _Producing:
             for append in self._appends:
                 if append.partition is not None and type(append.records) is Slow:
                     await self._open(append, append.records)
+            await self._verify()
             if before is not None:
                 await before
             self._append_all()
         finally:
+            self._release()
             if not mine.done():
                 mine.set_result(None)
             if connection.appending is mine:
@@ -130,13 +152,51 @@ class _Producing:
                 detail = f"{call.connection.principal} may not write"
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, detail)
             partition = broker.replicas.get(topic, part.index)
-            append.records = prepare(part.records or b"", call.version, partition.config)
+            records = part.records or b""
+            if is_transactional(records):
+                self._look_at_transaction(append, partition, records)
+            append.records = prepare(records, call.version, partition.config)
             append.partition = partition
         except InvalidRecords as error:
             append.refuse(error, partition)
         except KafkaError as error:
             append.refuse(error)
         return append
+
+    # --- vouching -----------------------------------------------------------------------------------------------
+
+    def _look_at_transaction(self, append: _Append, partition: Partition, records: Buffer) -> None:
+        """The first batch of a transaction in a partition is written when its coordinator knows of it."""
+        if self._request.transactional_id is None:
+            self._lacks_id = True
+            return
+        batch, verifier = TransactionalBatch.of(records), self._broker.verifier
+        verifier.check_sequence(partition, batch, self._call.version)
+        if verifier.is_due(partition, batch, self._call.version):
+            batch.guard = verifier.guards.hold(partition.topic_partition, batch.producer.id)
+            append.transactional = batch
+
+    async def _verify(self) -> None:
+        """Ask for all partitions of a producer at once."""
+        asked: dict[Producer, list[_Append]] = {}
+        for append in self._appends:
+            if append.partition is not None and append.transactional is not None:
+                asked.setdefault(append.transactional.producer, []).append(append)
+        for producer, appends in asked.items():
+            places = [a.partition.topic_partition for a in appends if a.partition is not None]
+            refused = await self._broker.verifier.verify(
+                self._request.transactional_id or "", producer, places, self._call.version
+            )
+            for append, place in zip(appends, places, strict=True):
+                if place in refused:
+                    append.refuse(refused[place])
+
+    def _release(self) -> None:
+        for append in self._appends:
+            if append.transactional is not None and append.transactional.guard is not None:
+                self._broker.verifier.guards.release(append.transactional.guard)
+
+    # --- opening ------------------------------------------------------------------------------------------------
 
     async def _open(self, append: _Append, records: Slow) -> None:
         try:
@@ -160,6 +220,8 @@ class _Producing:
 
     def _append(self, append: _Append, partition: Partition, records: Buffer, now_ms: int) -> None:
         try:
+            if append.transactional is not None:
+                append.transactional.check()
             appended = partition.append(records, self._acks, now_ms)
         except KafkaError as error:
             append.refuse(error, partition)

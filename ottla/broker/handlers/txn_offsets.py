@@ -1,0 +1,113 @@
+"""Offsets committed within a transaction: they count once it commits.
+
+The transaction must know that it writes to the partition that holds the group's offsets, for only where it knows of it
+does it put its marker: offsets written elsewhere would be pending for ever. Newer clients leave it to this request to
+tell the transaction; older ones have told it before, and it is asked whether they did (KIP-890). A marker that comes
+while it is being asked has ended the very transaction: then the commit is too late.
+"""
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorizer import Operation
+from ottla.broker.call import Call
+from ottla.broker.handlers.asking import asker_of, check_group, check_group_id, check_transactional_id
+from ottla.broker.handlers.sieve import Sieve
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ottla.replication.machine import Producer
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+ADDS_SINCE = 5
+"""From this version on nobody sends AddOffsetsToTxn before it."""
+ABORTABLE_SINCE = 4
+LOADING_SINCE = 2
+"""Older producers may crash when they are told of a coordinator that loads."""
+TRANSACTION_VERSION = 2
+"""Of the clients that add partitions by writing to them."""
+_BUSY_ATTEMPTS, _BUSY_SECONDS = 5, 0.02  # for the markers of the transaction before
+
+
+async def txn_offset_commit(
+    broker: "Broker", call: Call, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """As OffsetCommit, for the group that the transaction has read with."""
+    check_transactional_id(broker, call, Operation.WRITE, request.transactional_id)
+    check_group(broker, call, Operation.READ, request.group_id)
+    sieve = Sieve(broker, call, request.topics)
+    if sieve.accepted:
+        try:
+            accepted = dataclasses.replace(request, topics=sieve.accepted)
+            sieve.fill(await _commit(broker, call, accepted))
+        except KafkaError as error:
+            sieve.fail(KafkaError(_told(error.code, call.version), error.detail))
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponse.Topic(name=topic.name, partitions=partitions)
+            for topic, partitions in sieve.answers(TxnOffsetCommitResponse.Topic.Partition)
+        ]
+    )
+
+
+async def _commit(broker: "Broker", call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    check_group_id(request.group_id)
+    place = TopicPartition(broker.groups.topic, broker.groups.partition_of(request.group_id))
+    guards = broker.coordination.verifier.guards
+    guard = guards.hold(place, request.producer_id)
+    try:
+        if call.version >= ADDS_SINCE:
+            await _add(broker, request, place)
+        elif broker.config.transaction_partition_verification_enable:
+            await _verify(broker, request, place)
+        if guard.is_broken:
+            raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"a marker for {place} came first")
+        asker = asker_of(call)
+        return await broker.groups.run(
+            request.group_id, lambda shard, now: shard.decide_txn_commit(request, asker, now)
+        )
+    finally:
+        guards.release(guard)
+
+
+async def _add(broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition) -> None:
+    producer = Producer(request.producer_id, request.producer_epoch)
+    transactional_id = request.transactional_id
+    for attempt in range(_BUSY_ATTEMPTS):
+        try:
+            await broker.transactions.run(
+                transactional_id,
+                lambda shard, now: shard.decide_add_partitions(
+                    transactional_id, producer, [place], TRANSACTION_VERSION, now
+                ),
+            )
+            return
+        except KafkaError as error:
+            if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS or attempt + 1 == _BUSY_ATTEMPTS:
+                raise
+        await asyncio.sleep(_BUSY_SECONDS)
+
+
+async def _verify(broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition) -> None:
+    producer = Producer(request.producer_id, request.producer_epoch)
+    transactional_id = request.transactional_id
+    codes = await broker.transactions.read(
+        transactional_id, lambda shard: shard.verify_partitions(transactional_id, producer, [place])
+    )
+    if codes[place] != ErrorCode.NONE:
+        raise KafkaError(codes[place], f"{transactional_id!r} does not vouch for producer {producer.id}")
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    """The error in words that a client of this version understands. One that is fenced by its epoch may go on with
+    another, so it is not told that it was replaced."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
