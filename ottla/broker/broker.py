@@ -28,6 +28,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Progress, Replicas
 from ottla.broker.throttle import NoThrottle, Throttle
 from ottla.broker.upkeep import Upkeep
+from ottla.controller.context import INTERNAL_TOPICS
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock, SystemClock
 from ottla.core.errors import KafkaError
@@ -37,11 +38,18 @@ from ottla.core.watermark import Watermark
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.network.connection import Limits
 from ottla.network.server import Admission, Server, Sockets
+from ottla.replication.partition import Partition
 from ottla.storage.files import Files, OsFiles
 
 if TYPE_CHECKING:
+    from ottla.broker.coordination import Coordination
+    from ottla.broker.coordinators import Coordinator
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.http import HttpServer
+    from ottla.broker.markers import MarkerWriter
+    from ottla.broker.verification import Verifier
+    from ottla.groups.shard import GroupShard
+    from ottla.transactions.shard import TransactionShard
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +154,7 @@ class Broker:
             clock=self.clock,
             defaults=lambda: Defaults(self.config.num_partitions, self.config.default_replication_factor),
         )
+        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
         stored = await self.controller.open()
         self._directories.sign(stored.cluster_id)
         self.why_not_ready = "it opens its logs"
@@ -157,7 +166,7 @@ class Broker:
         await self.controller.elect(
             [listener.endpoint for listener in self.listeners], self.config.broker_rack
         )
-        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        self._begin_coordinating()
         self.upkeep.start()
         await self.server.serve()
         self.why_not_ready = None
@@ -176,8 +185,12 @@ class Broker:
         self.why_not_ready = "it is stopping"
         self.stopping.advance(1)
         self.replicas.is_closing = True
+        self.replicas.on_moved = lambda partition: None
+        if self._has_coordination:
+            self.coordination.retire()
         try:
             await self.server.close()
+            await self._end_coordinating()
             await self.upkeep.stop()
             await self.replicas.end_syncs()
             await asyncio.gather(*self._reports)
@@ -191,6 +204,8 @@ class Broker:
         self.why_not_ready = "it was killed"
         await self.server.abort()
         self.upkeep.kill()
+        self.replicas.on_moved = lambda partition: None
+        await self._end_coordinating()
         for report in self._reports:
             report.cancel()
         await self.replicas.abandon()
@@ -226,6 +241,49 @@ class Broker:
         from ottla.broker.fetch_sessions import FetchSessions
 
         return FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+
+    # --- coordinating -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def coordination(self) -> "Coordination":
+        """Made when the first client looks for a coordinator, or the logs hold what one has to know."""
+        from ottla.broker.coordination import Coordination
+
+        return Coordination(self)
+
+    @property
+    def groups(self) -> "Coordinator[GroupShard]":
+        return self.coordination.groups
+
+    @property
+    def transactions(self) -> "Coordinator[TransactionShard]":
+        return self.coordination.transactions
+
+    @property
+    def markers(self) -> "MarkerWriter":
+        return self.coordination.markers
+
+    @property
+    def verifier(self) -> "Verifier":
+        return self.coordination.verifier
+
+    @property
+    def _has_coordination(self) -> bool:
+        return "coordination" in self.__dict__
+
+    def _begin_coordinating(self) -> None:
+        """The controller has told everything: take charge of what this broker leads, now and later."""
+        self.replicas.on_moved = self._moved
+        for partition in list(self.replicas.partitions.values()):
+            self._moved(partition)
+
+    def _moved(self, partition: Partition) -> None:
+        if partition.topic_partition.topic in INTERNAL_TOPICS:
+            self.coordination.follow(partition)
+
+    async def _end_coordinating(self) -> None:
+        if self._has_coordination:
+            await self.coordination.close()
 
     # --- facts --------------------------------------------------------------------------------------------------
 

@@ -33,12 +33,20 @@ class Configs:
         self.groups: dict[str, GroupConfig] = {}
         self.client_metrics: dict[str, ClientMetricsConfig] = {}
         self._topics: dict[str, TopicConfig] = {}
+        self._unset_group: GroupConfig | None = None
 
     def topic(self, name: str) -> TopicConfig:
         """The one object with the settings of this topic. It follows changes; hold it, and read it each time."""
         config = self._topics.get(name)
         if config is None:
             config = self._topics[name] = TopicConfig(broker=self.broker)
+        return config
+
+    def group(self, name: str) -> GroupConfig:
+        """What holds for a group, set or not."""
+        config = self.groups.get(name)
+        if config is None:
+            config = self._unset_group = self._unset_group or GroupConfig(broker=self.broker)
         return config
 
     def forget_topic(self, name: str) -> None:
@@ -52,7 +60,7 @@ class Configs:
         if resource.type is ResourceType.BROKER and self.is_own(resource):
             return self.broker
         if resource.type is ResourceType.GROUP:
-            return self.groups.get(resource.name) or GroupConfig(broker=self.broker)
+            return self.group(resource.name)
         if resource.type is ResourceType.CLIENT_METRICS:
             return self.client_metrics.get(resource.name) or ClientMetricsConfig()
         raise KafkaError(

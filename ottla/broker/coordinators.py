@@ -6,7 +6,7 @@ clients are told to try again; a load that leadership has overtaken is dropped b
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Generic, TypeVar
 
 from ottla.broker.loading import Loader
@@ -22,6 +22,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.state import NO_LEADER, TopicImage
 from ottla.storage.flushing import GroupCommit
 from ottla.storage.log import Log
+from ottla.transactions.transaction import NoProducerIds
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Surroundings:
         commit_of: Callable[[Log], GroupCommit],
         create: Callable[[str], Coroutine[Any, Any, TopicImage]],
         write_timeout_ms: Callable[[], int],
+        refill: Callable[[], Awaitable[None]],
     ) -> None:
         self.clock = clock
         self.metadata = metadata
@@ -62,6 +64,8 @@ class Surroundings:
         self.create = create
         """Create an internal topic."""
         self.write_timeout_ms = write_timeout_ms
+        self.refill = refill
+        """Have producer ids at hand."""
 
 
 class Coordinator(Generic[M]):
@@ -206,7 +210,11 @@ class Coordinator(Generic[M]):
 
     async def run(self, key: str, decide: Callable[[M, Moment], Decision[R]]) -> R:
         """Have it decided, written and committed."""
-        decision, waiting = self.shard_of(key).run(decide)
+        try:
+            decision, waiting = self.shard_of(key).run(decide)
+        except NoProducerIds:
+            await self._around.refill()
+            return await self.run(key, decide)
         if waiting is not None:
             await self._committed(waiting)
         assert not isinstance(decision.reply, Later), "without a ticket there is nothing to wait for"

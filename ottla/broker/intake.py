@@ -18,7 +18,6 @@ from ottla.core.types import Buffer
 from ottla.records import batch, is_compiled, legacy, section
 from ottla.records.batch import (
     CODEC_BITS,
-    CONTROL_BIT,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     MAGIC,
@@ -47,6 +46,8 @@ RECORD_ERRORS_MAX = 1000  # records that are named in one refusal
 _CHUNK = 256
 _PEEK = struct.Struct(">8xi4xb4xh")  # length, magic, attributes
 _COUNTS = struct.Struct(">23xi30xi")  # last offset delta, number of records
+
+_ATTRIBUTES_LOW_AT = 22  # the byte that tells of a transaction
 
 TARGETS: dict[str, Codec | None] = {
     "producer": None,
@@ -110,9 +111,6 @@ def prepare(records: Buffer, api_version: int, config: TopicConfig) -> Buffer | 
     length, magic, attributes = _PEEK.unpack_from(records)
     if magic != MAGIC or length + LENGTH_OVERHEAD != size:
         return _unusual(records, api_version, config)
-    if attributes & TRANSACTIONAL_BIT and not attributes & CONTROL_BIT:
-        # It would hold back every reader of committed records, for good: there is no coordinator to end it.
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no coordinator has opened this transaction")
     codec = attributes & CODEC_BITS
     if codec == Codec.ZSTD and api_version < ZSTD_SINCE:
         raise KafkaError(
@@ -127,6 +125,13 @@ def prepare(records: Buffer, api_version: int, config: TopicConfig) -> Buffer | 
             return Slow(records, config, _checked)
         _walk(records)
     return records
+
+
+def is_transactional(records: Buffer) -> bool:
+    """Is this a batch of magic 2 that belongs to a transaction?"""
+    if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
+        return False
+    return bool(records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT)
 
 
 def _walk(records: Buffer) -> None:

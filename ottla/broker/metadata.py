@@ -4,7 +4,7 @@ Only the controller's calls change it. Look-ups are plain dictionaries, for they
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ottla.replication.state import BrokerImage, TopicImage
 
@@ -20,6 +20,8 @@ class Metadata:
         self.topics: dict[str, TopicImage] = {}
         self.topic_of_id: dict[uuid.UUID, TopicImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
+        self.on_update: Callable[[Collection[str], Collection[str]], object] = lambda changed, deleted: None
+        """Called with the names of topics that are new or have changed, and of those that are gone."""
 
     def update(
         self,
@@ -30,6 +32,7 @@ class Metadata:
         controller_id: int | None = None,
     ) -> None:
         """`topics` are new or have changed, each given whole; `brokers` are all that live, if given."""
+        topics, deleted = list(topics), list(deleted)
         for name in deleted:
             self._forget(name)
         for topic in topics:
@@ -40,6 +43,8 @@ class Metadata:
             self.brokers = {broker.node_id: broker for broker in brokers}
         if controller_id is not None:
             self.controller_id = controller_id
+        if topics or deleted:
+            self.on_update([topic.name for topic in topics], deleted)
 
     @property
     def partition_count(self) -> int:

@@ -19,14 +19,28 @@ class ProducerIds:
     async def next(self) -> int:
         """An id that nobody else has. Raises what the controller raises if there is no block to be had."""
         while not self._block:
-            fetching = self._fetching
-            if fetching is None:
-                fetching = self._fetching = asyncio.ensure_future(self._fetch())
-            await asyncio.wait([fetching])  # whoever asked first may hang up: the others still get their ids
-            fetching.result()
+            await self.refill()
+        return self.take()
+
+    def take(self) -> int:
+        """As `next`, if there is one at hand. Raises NoProducerIds if there is not: `refill`, and try again."""
+        if not self._block:
+            from ottla.transactions.transaction import NoProducerIds  # by then somebody has imported it
+
+            raise NoProducerIds
         producer_id = self._block[0]
         self._block = self._block[1:]
         return producer_id
+
+    async def refill(self) -> None:
+        """Have a block at hand."""
+        if self._block:
+            return
+        fetching = self._fetching
+        if fetching is None:
+            fetching = self._fetching = asyncio.ensure_future(self._fetch())
+        await asyncio.wait([fetching])  # whoever asked first may hang up: the others still get their ids
+        fetching.result()
 
     async def _fetch(self) -> None:
         try:

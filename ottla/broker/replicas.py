@@ -60,6 +60,8 @@ class Replicas:
         self.on_all_failed: Callable[[], object] = lambda: None
         self.on_deleted: Callable[[str], object] = lambda topic: None
         """Called when the last replica of a topic was deleted here."""
+        self.on_moved: Callable[[Partition], object] = lambda partition: None
+        """Called when this broker may have become leader of a partition, or ceased to be it."""
 
     # --- opening and closing ------------------------------------------------------------------------------------
 
@@ -192,7 +194,10 @@ class Replicas:
                 return error.code
         elif partition.topic_id != state.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        return ErrorCode.NONE if partition.follow_orders(state) else ErrorCode.STALE_CONTROLLER_EPOCH
+        if not partition.follow_orders(state):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.on_moved(partition)
+        return ErrorCode.NONE
 
     async def _add(self, state: PartitionState) -> Partition:
         topic_partition = state.topic_partition
@@ -254,6 +259,7 @@ class Replicas:
         partition = self.partitions.get(topic_partition)
         if partition is not None:
             partition.stop()
+            self.on_moved(partition)
             await self.commit_of(partition.log).end()
             self._forget(topic_partition)
 
@@ -297,6 +303,7 @@ class Replicas:
         if partition is None:
             return
         partition.stop()
+        self.on_moved(partition)
         self._commits.pop(partition.log, None)
         rest = self._by_topic[topic_partition.topic]
         del rest[topic_partition.partition]

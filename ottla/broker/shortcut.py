@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorizer import AllowAll
-from ottla.broker.intake import prepare
+from ottla.broker.intake import is_transactional, prepare
 from ottla.broker.metrics import ApiMeter
 from ottla.broker.throttle import NoThrottle
 from ottla.core.errors import KafkaError, ProtocolError
@@ -122,7 +122,7 @@ class ProduceShortcut:
     def answer(self, frame: Buffer) -> Parts | None:
         """The reply, if the request is as the last one was; None if it is to go the long way."""
         records, broker = self._records(frame), self._broker
-        if records is None or not _lets_everybody(broker):
+        if records is None or is_transactional(records) or not _lets_everybody(broker):
             return None
         try:
             partition = broker.replicas.get(self._topic, _INT.unpack_from(frame, self._index_at)[0])

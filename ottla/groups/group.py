@@ -1,7 +1,7 @@
 """What a group of either protocol is to its shard, and what the shard is to its groups."""
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from ottla.core.clock import Moment
@@ -28,7 +28,7 @@ class Settings(Protocol):
     group_max_session_timeout_ms: int
     group_max_size: int
     group_consumer_max_size: int
-    group_consumer_assignors: Sequence[str]
+    group_consumer_assignors: tuple[str, ...]
     group_consumer_migration_policy: str
 
 
@@ -42,8 +42,11 @@ class GroupSettings(Protocol):
 class Topics(Protocol):
     """The topics of the cluster, as far as this broker was told."""
 
-    topics: Mapping[str, TopicImage]
-    topic_of_id: Mapping[uuid.UUID, TopicImage]
+    @property
+    def topics(self) -> Mapping[str, TopicImage]: ...
+
+    @property
+    def topic_of_id(self) -> Mapping[uuid.UUID, TopicImage]: ...
 
 
 class Surroundings(NamedTuple):

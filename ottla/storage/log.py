@@ -92,7 +92,7 @@ class Log:
         """Write a producer's batches as leader: they get the next offsets, in place if `data` is writable.
 
         A retry of a batch that is here already writes nothing and gets the offsets it got the first time. `client`
-        is False for what a broker writes itself: markers of transactions.
+        is False for what a broker writes itself: markers of transactions, and what coordinators remember.
         """
         if self.failure is not None:
             self._check_health()
@@ -103,7 +103,7 @@ class Log:
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no batch to append")
         numbered = len(batches) > 1 or batches[0].producer_id >= 0
-        if numbered and (repeated := self._check_producer(batches, view)) is not None:
+        if numbered and (repeated := self._check_producer(batches, view, client)) is not None:
             return Appended(repeated.first_offset, repeated.last_offset, is_duplicate=True)
         self._write(view, batches, now_ms)
         appended_at = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
@@ -120,7 +120,9 @@ class Log:
         self._write(view[:whole], batches, now_ms)
         return Appended(batches[0].base_offset, self.end_offset - 1)
 
-    def _check_producer(self, batches: list[BatchHeader], view: memoryview) -> WrittenBatch | None:
+    def _check_producer(
+        self, batches: list[BatchHeader], view: memoryview, client: bool
+    ) -> WrittenBatch | None:
         """The batch that this one repeats, if it does. Raises if it may not be written."""
         if len(batches) > 1:
             if any(batch.producer_id >= 0 for batch in batches):
@@ -130,7 +132,11 @@ class Log:
             return None
         batch = batches[0]
         if not batch.is_control:
-            return self.producers.check(stamp_of(batch))
+            stamp = stamp_of(batch)
+            if client:
+                return self.producers.check(stamp)
+            self.producers.check_epoch(stamp)  # a coordinator writes in a producer's name, and does not number
+            return None
         if (marker := marker_of(batch, view)) is not None:
             self.producers.check_marker(marker)
         return None

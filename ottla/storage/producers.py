@@ -115,11 +115,7 @@ class Producers:
         producer = self._producers.get(stamp.producer_id)
         if producer is None:
             return None  # its state expired or was deleted with its records: any sequence is a beginning
-        if stamp.epoch < producer.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {stamp.producer_id} writes with epoch {stamp.epoch}, the log has seen {producer.epoch}",
-            )
+        self.check_epoch(stamp)
         if stamp.epoch == producer.epoch and (repeated := self._find_repeated(producer, stamp)):
             return repeated
         if not self._is_in_sequence(producer, stamp):
@@ -133,6 +129,15 @@ class Producers:
                 f"producer {stamp.producer_id} writes outside the transaction it has open",
             )
         return None
+
+    def check_epoch(self, stamp: Stamp) -> None:
+        """Raise if somebody newer has written under this id."""
+        producer = self._producers.get(stamp.producer_id)
+        if producer is not None and stamp.epoch < producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {stamp.producer_id} writes with epoch {stamp.epoch}, the log has seen {producer.epoch}",
+            )
 
     @staticmethod
     def _find_repeated(producer: Producer, stamp: Stamp) -> WrittenBatch | None:

@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from ottla.broker import intake
-from ottla.broker.intake import InvalidRecords, Slow, decompressed_bytes_max, prepare
+from ottla.broker.intake import InvalidRecords, Slow, decompressed_bytes_max, is_transactional, prepare
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.records import batch, legacy
 from ottla.records.builder import build
@@ -279,6 +279,9 @@ def test_how_much_is_decompressed_follows_the_size_of_messages(message_bytes, li
     assert decompressed_bytes_max(topic(max_message_bytes=message_bytes)) == limit
 
 
-def test_a_transaction_that_nobody_could_end_does_not_begin():
-    records = build(RECORDS, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert refusal(records) == ErrorCode.INVALID_TXN_STATE
+def test_a_batch_of_a_transaction_is_told_from_others_by_its_header():
+    numbered = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    assert is_transactional(build(RECORDS, **numbered, is_transactional=True))
+    assert not is_transactional(build(RECORDS, **numbered))
+    assert not is_transactional(b"")
+    assert not is_transactional(bytes(16) + b"\x01" + b"\xff" * 60)  # a message of an old format

@@ -146,12 +146,6 @@ async def test_other_acks_are_refused(acks):
         ({}, records()[:-1], ErrorCode.CORRUPT_MESSAGE),
         ({}, records()[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
         ({}, b"", ErrorCode.INVALID_RECORD),
-        ({}, marker(7, commit=True), ErrorCode.INVALID_RECORD),
-        (
-            {},
-            records(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
-            ErrorCode.INVALID_TXN_STATE,
-        ),
         ({}, records(producer_id=7), ErrorCode.INVALID_RECORD),
         ({}, records() + records(), ErrorCode.INVALID_RECORD),
         (
@@ -492,3 +486,15 @@ async def test_a_batch_that_is_sent_again_is_written_once_and_counted_once():
     )
     assert watching.seen == [("appended", "orders-0", 0, 0), ("appended", "orders-0", 1, 1)]
     assert broker.topic_meters["orders"].records_in.value == 2
+
+
+@scenario
+async def test_records_of_a_transaction_need_its_id_or_nothing_of_the_request_is_written():
+    partition = led_partition()
+    for data in (
+        marker(7, commit=True),
+        records(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+    ):
+        answer = await produced(partition, data, version=8)
+        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert partition.log.end_offset == 0

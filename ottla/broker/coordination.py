@@ -1,0 +1,190 @@
+"""The coordinators of a broker, put together: groups, transactions, and what ties them to the logs.
+
+a partition of __consumer_offsets or __transaction_state gets or loses its leader here -> its shard comes or goes
+a transaction is decided -> markers go to its partitions -> the coordinator is told, and offsets become visible
+a topic is deleted -> its committed offsets go with it
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.coordinators import Coordinator, Surroundings
+from ottla.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
+from ottla.broker.markers import MarkerWriter, TransactionEnder
+from ottla.broker.upkeep import SoberClock
+from ottla.broker.verification import Guards, Verifier
+from ottla.core.clock import Moment
+from ottla.core.errors import KafkaError
+from ottla.core.ids import TopicPartition, random_id
+from ottla.groups.shard import GroupShard
+from ottla.protocol.messages import record_types
+from ottla.replication.machine import Decision, Producer
+from ottla.replication.partition import Partition
+from ottla.replication.state import TopicImage
+from ottla.transactions.markers import WriteMarkers
+from ottla.transactions.shard import TransactionShard
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+
+class Coordination:
+    """Everything that coordinates on one broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        config = broker.config
+        around = Surroundings(
+            broker.clock,
+            broker.metadata,
+            broker.replicas.commit_of,
+            self._create_topic,
+            lambda: config.offsets_commit_timeout_ms,
+            lambda: broker.producer_ids.refill(),
+        )
+        self.groups = Coordinator(
+            CONSUMER_OFFSETS,
+            record_types.CONSUMER_OFFSETS,
+            self._new_group_shard,
+            lambda: config.offsets_topic_num_partitions,
+            around,
+        )
+        self.transactions = Coordinator(
+            TRANSACTION_STATE,
+            record_types.TRANSACTION_STATE,
+            self._new_transaction_shard,
+            lambda: config.transaction_state_log_num_partitions,
+            around,
+        )
+        guards = Guards()
+        self.verifier = Verifier(
+            self.transactions, guards, lambda: config.transaction_partition_verification_enable
+        )
+        self.markers = MarkerWriter(
+            broker.replicas, broker.clock, guards, lambda: config.offsets_commit_timeout_ms
+        )
+        self.markers.on_written = self._ended
+        self._ender = TransactionEnder(self.markers, self._is_known, self._marked)
+        self.transactions.on_effect = self._ender.carry_out
+        broker.metadata.on_update = self._topics_changed
+        clock = SoberClock(broker.clock)
+        self._duties = [
+            asyncio.create_task(self._repeat(duty, interval), name=name)
+            for name, duty, interval in (
+                (
+                    "expire offsets",
+                    partial(self._expire, self.groups, clock),
+                    lambda: config.offsets_retention_check_interval_ms,
+                ),
+                (
+                    "expire transactional ids",
+                    partial(self._expire, self.transactions, clock),
+                    lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                ),
+            )
+        ]
+
+    def retire(self) -> None:
+        """Whoever waits for a rebalance is told to look elsewhere: the broker is about to stop."""
+        self.groups.close()
+        self.transactions.close()
+
+    async def close(self) -> None:
+        """Leave no task behind. What transactions still lack is left to the next start."""
+        self.retire()
+        for duty in self._duties:
+            duty.cancel()
+        if self._duties:
+            await asyncio.wait(self._duties)
+        await self._ender.close()
+
+    # --- machines -----------------------------------------------------------------------------------------------
+
+    def _new_group_shard(self, leader_epoch: int, now: Moment) -> GroupShard:
+        broker = self._broker
+        return GroupShard(broker.config, broker.configs.group, broker.metadata, random_id, now)
+
+    def _new_transaction_shard(self, leader_epoch: int, now: Moment) -> TransactionShard:
+        broker = self._broker
+        return TransactionShard(broker.config, broker.producer_ids.take, leader_epoch, now)
+
+    async def _create_topic(self, name: str) -> TopicImage:
+        broker = self._broker
+        wanted = internal_topic(name, broker.config, len(broker.metadata.brokers))
+        created = (await broker.controller.create_topics([wanted]))[name]
+        known = broker.metadata.topics.get(name)
+        if known is not None:
+            return known
+        if isinstance(created, KafkaError):
+            raise created
+        return created
+
+    # --- what happens -------------------------------------------------------------------------------------------
+
+    def follow(self, partition: Partition) -> None:
+        """Leadership of a partition may have changed. Only to be called when the controller has told everything that
+        it has to tell: who takes an unknown topic for a deleted one would end transactions without markers."""
+        topic = partition.topic_partition.topic
+        if topic == CONSUMER_OFFSETS:
+            self.groups.follow(partition)
+        elif topic == TRANSACTION_STATE:
+            self.transactions.follow(partition)
+
+    def _ended(self, place: TopicPartition, producer: Producer, is_commit: bool) -> None:
+        if place.topic == CONSUMER_OFFSETS:
+            self.groups.apply_end(place.partition, producer, is_commit=is_commit)
+
+    async def _marked(self, effect: WriteMarkers, done: Collection[TopicPartition]) -> None:
+        def decide(shard: TransactionShard, now: Moment) -> Decision[None]:
+            return shard.decide_marked(
+                effect.transactional_id, effect.producer, effect.coordinator_epoch, done, now
+            )
+
+        await self.transactions.run(effect.transactional_id, decide)
+
+    def _is_known(self, place: TopicPartition) -> bool:
+        image = self._broker.metadata.topics.get(place.topic)
+        return image is not None and place.partition < len(image.partitions)
+
+    def _topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
+        names = {*changed, *deleted}
+        for shard in list(self.groups.shards.values()):
+            now = Moment(self._broker.clock.now_ms(), self._broker.clock.monotonic_ms())
+            shard.machine.topics_changed(names, now)
+            for name in deleted:
+                self._decide(shard.run, partial(_forget, name))
+
+    # --- duties -------------------------------------------------------------------------------------------------
+
+    async def _repeat(self, duty: Callable[[], Awaitable[None]], interval_ms: Callable[[], int]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms() / 1000)
+            await duty()
+
+    async def _expire(self, coordinator: Coordinator[Any], clock: SoberClock) -> None:
+        """By a clock that does not believe in sudden jumps: what is forgotten stays forgotten."""
+        for shard in list(coordinator.shards.values()):
+            self._decide(shard.run, partial(_expire, clock.now_ms()))
+            await asyncio.sleep(0)
+
+    @staticmethod
+    def _decide(run: Callable[..., Any], decide: Callable[..., Decision[None]]) -> None:
+        try:
+            run(decide)
+        except KafkaError as error:
+            logger.warning("a coordinator could not forget what is old: %s", error)
+        except Exception as error:
+            logger.error("a coordinator failed to forget what is old", exc_info=error)
+
+
+def _forget(topic: str, shard: GroupShard, now: Moment) -> Decision[None]:
+    return shard.decide_forget_topic(topic, now)
+
+
+def _expire(wall_ms: int, shard: GroupShard | TransactionShard, now: Moment) -> Decision[None]:
+    return shard.decide_expire(now._replace(wall_ms=wall_ms))
