@@ -133,7 +133,7 @@ def _custom(text: str, known: Mapping[str, object]) -> Assignor:
     if isinstance(found, Assignor):
         return found._replace(assign=checked(found.name, found.assign))
     if not callable(found):
-        raise ConfigError(f"the assignor {text!r} is a {type(found).__name__}, which cannot be called")
+        raise ConfigError(f"the assignor {text!r} cannot be called: it is of type {type(found).__name__}")
     return Assignor(name, checked(name, found))
 
 
