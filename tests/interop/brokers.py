@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -24,26 +24,37 @@ FETCH, _API_VERSIONS = 1, 18
 _OTTLA = [sys.executable, "-c", "import sys; from ottla.cli.main import main; sys.exit(main())"]
 
 
+COORDINATORS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+"""Nothing but times: what clients would wait for comes sooner."""
+
+
 @contextmanager
-def broker_under_test(directory: Path) -> Iterator[str]:
+def broker_under_test(directory: Path, settings: Mapping[str, str] = COORDINATORS) -> Iterator[str]:
     """host:port of a broker that answers until the block ends."""
     wanted = os.environ.get("OTTLA_INTEROP_BOOTSTRAP", "")
     if wanted == "apache":
         try:
-            with apache_kafka.apache_kafka(data_dir=directory) as broker:
+            with apache_kafka.apache_kafka(settings, data_dir=directory) as broker:
                 yield broker.bootstrap_server
         except apache_kafka.Unavailable as error:
             pytest.skip(str(error))
     elif wanted:
         yield wanted
     else:
-        with _ottla(directory) as address:
+        with _ottla(directory, settings) as address:
             yield address
 
 
 @contextmanager
-def _ottla(directory: Path) -> Iterator[str]:
-    broker = Ottla(directory)
+def _ottla(directory: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    broker = Ottla(directory, settings)
     try:
         yield broker.address
         assert broker.is_alive, f"the broker ended: {broker.output}"
@@ -54,8 +65,9 @@ def _ottla(directory: Path) -> Iterator[str]:
 class Ottla:
     """`ottla start` as a user starts it, on a free port that it keeps when it is killed and started again."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] = COORDINATORS) -> None:
         self._directory = directory
+        self._settings = settings
         self._output = directory / "output.txt"
         self._start(0)
         self.address = self._wait_for_address()
@@ -85,6 +97,8 @@ class Ottla:
 
     def _start(self, port: int) -> None:
         options = ["start", "--port", str(port), "--data-dir", str(self._directory / "data")]
+        for key, value in self._settings.items():
+            options += ["--set", f"{key}={value}"]
         with self._output.open("w") as sink:
             self._process = subprocess.Popen([*_OTTLA, *options], stdout=sink, stderr=sink)
 

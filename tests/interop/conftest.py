@@ -112,9 +112,26 @@ def unused_topic() -> str:
 @pytest.fixture(autouse=True)
 def _what_is_not_served_is_not_tried(request: pytest.FixtureRequest) -> None:
     mark = request.node.get_closest_marker("feature")
-    wanted = FEATURES.get(mark.args[0]) if mark else None
-    if wanted and wanted.api is not None and wanted.api not in request.getfixturevalue("apis"):
-        pytest.xfail(f"the broker does not serve API {wanted.api} yet")
+    if mark and mark.args[0] in FEATURES and FEATURES[mark.args[0]].api is not None:
+        _is_served(mark.args[0], request.getfixturevalue("apis"))
+
+
+@pytest.fixture
+def coordinators(apis: dict[int, tuple[int, int]]) -> None:
+    """For tests that decide no row: they too wait until the broker serves groups and transactions."""
+    _is_served("Consumer groups", apis)
+    _is_served("Transactions", apis)
+
+
+@pytest.fixture
+def consumer_protocol(apis: dict[int, tuple[int, int]]) -> None:
+    _is_served("Consumer protocol", apis)
+
+
+def _is_served(row: str, apis: dict[int, tuple[int, int]]) -> None:
+    api = FEATURES[row].api
+    if api is not None and api not in apis:
+        pytest.xfail(f"the broker does not serve API {api} yet")
 
 
 @pytest.hookimpl(hookwrapper=True)

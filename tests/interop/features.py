@@ -9,7 +9,7 @@ MIXED = "50 MB of mixed records"
 """Decides two rows: that of who wrote, and that of who read."""
 CROSSING = "Read by another client"
 """Decides the second table, who reads what whom wrote."""
-_JOIN_GROUP, _ADD_PARTITIONS_TO_TXN = 11, 24
+_JOIN_GROUP, _ADD_PARTITIONS_TO_TXN, _CONSUMER_GROUP_HEARTBEAT = 11, 24, 68
 
 
 class Feature(NamedTuple):
@@ -60,12 +60,23 @@ _SECTIONS = {
         "Producers of a partition",
     ),
 }
+_CLASSIC = ("Consumer groups", "Members come, go and die", "Cooperative rebalancing", "Static members")
+_CONSUMER = ("Consumer protocol", "Topics by a pattern that the broker matches")
+_TRANSACTIONS = (
+    "Transactions",
+    "Several partitions in a transaction",
+    "Offsets in a transaction",
+    "Zombies are fenced",
+    "Transactions time out",
+    "read_committed waits for open transactions",
+)
 FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
         *(Feature(name, section) for section, names in _SECTIONS.items() for name in names),
-        Feature("Consumer groups", "Coordinators", _JOIN_GROUP),
-        Feature("Transactions", "Coordinators", _ADD_PARTITIONS_TO_TXN),
+        *(Feature(name, "Coordinators", _JOIN_GROUP) for name in _CLASSIC),
+        *(Feature(name, "Coordinators", _CONSUMER_GROUP_HEARTBEAT) for name in _CONSUMER),
+        *(Feature(name, "Coordinators", _ADD_PARTITIONS_TO_TXN) for name in _TRANSACTIONS),
     )
 }
 

@@ -1,6 +1,7 @@
 """aiokafka: the client for asyncio, which speaks the protocol as it was before flexible versions."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -193,3 +194,8 @@ def _run(work: Any) -> Any:
         return asyncio.run(work)
     except BrokerResponseError as error:
         raise Refused(error.errno, str(error)) from error
+
+
+def member_command() -> list[str]:
+    """The program that is a member of a group."""
+    return [sys.executable, "-m", "tests.interop.clients.member_program", "aiokafka"]

@@ -1,5 +1,6 @@
 """confluent-kafka: librdkafka, as most programs outside of Java use it."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -194,6 +195,11 @@ class ConfluentKafka:
         asked = {TopicPartition(topic, partition): OffsetSpec.max_timestamp()}
         return _result(next(iter(self._admin.list_offsets(asked).values()))).offset
 
+    def group_type(self, group: str) -> str | None:
+        """CLASSIC or CONSUMER."""
+        found = _result(self._admin.list_consumer_groups(request_timeout=WAIT_SECONDS_MAX)).valid
+        return next((each.type.name for each in found if each.group_id == group), None)
+
 
 def _result(future: Any) -> Any:
     return _call(lambda: future.result(WAIT_SECONDS_MAX))
@@ -204,3 +210,8 @@ def _call(call: Callable[[], Any]) -> Any:
         return call()
     except KafkaException as error:
         raise Refused(error.args[0].code(), error.args[0].str()) from error
+
+
+def member_command() -> list[str]:
+    """The program that is a member of a group."""
+    return [sys.executable, "-m", "tests.interop.clients.member_program", "confluent-kafka"]

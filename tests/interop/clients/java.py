@@ -9,14 +9,15 @@ from tests.interop.clients.client import Unavailable
 from tests.interop.clients.remote import RemoteClient
 from tests.oracles import apache_kafka
 
-_SOURCE = Path(__file__).with_name("JavaClient.java")
+_SOURCES = [Path(__file__).with_name(name) for name in ("JavaClient.java", "JavaMember.java")]
+_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto"]
 _POM = Path(__file__).with_name("java_client.xml")
 _BUILD = Path(__file__).parents[3] / "build" / "interop"
 VERSIONS = {"4": "4.3.1", "3": "3.9.2"}
 
 
 def prepare(version: str) -> None:
-    """Fetch the jars and compile the program, both once."""
+    """Fetch the jars and compile the programs, both once."""
     if shutil.which("java") is None or shutil.which("javac") is None:
         raise Unavailable("no JDK here: Apache's client cannot run")
     try:
@@ -25,20 +26,28 @@ def prepare(version: str) -> None:
         raise Unavailable(str(error)) from error
     target = _classes(version)
     target.mkdir(parents=True, exist_ok=True)
-    compiled = target / "JavaClient.class"
+    compiled = [target / f"{source.stem}.class" for source in _SOURCES]
     with (target / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may come here at once
-        if not compiled.exists() or compiled.stat().st_mtime < _SOURCE.stat().st_mtime:
-            command = ["javac", "-nowarn", "-d", str(target), "-cp", f"{jars}/*", str(_SOURCE)]
+        newest = max(source.stat().st_mtime for source in _SOURCES)
+        if not all(each.exists() and each.stat().st_mtime >= newest for each in compiled):
+            command = ["javac", "-nowarn", "-d", str(target), "-cp", f"{jars}/*", *map(str, _SOURCES)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stderr
 
 
 class JavaClient(RemoteClient):
     def __init__(self, bootstrap_server: str, version: str) -> None:
-        class_path = f"{_jars(version)}/*:{_classes(version)}"
-        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto"]
-        super().__init__(["java", *options, "-cp", class_path, "JavaClient"], bootstrap_server)
+        super().__init__(_command(version, "JavaClient"), bootstrap_server)
+
+
+def member_command(version: str) -> list[str]:
+    """The program that is a member of a group."""
+    return _command(version, "JavaMember")
+
+
+def _command(version: str, program: str) -> list[str]:
+    return ["java", *_OPTIONS, "-cp", f"{_jars(version)}/*:{_classes(version)}", program]
 
 
 def _jars(version: str) -> Path:

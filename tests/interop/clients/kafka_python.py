@@ -1,5 +1,6 @@
 """kafka-python: the oldest client in pure Python."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -176,3 +177,8 @@ def _call(call: Callable[[], Any]) -> Any:
         return call()
     except BrokerResponseError as error:
         raise Refused(error.errno, str(error)) from error
+
+
+def member_command() -> list[str]:
+    """The program that is a member of a group."""
+    return [sys.executable, "-m", "tests.interop.clients.member_program", "kafka-python"]

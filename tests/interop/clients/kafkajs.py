@@ -9,6 +9,7 @@ from tests.interop.clients.client import Unavailable
 from tests.interop.clients.remote import RemoteClient
 
 _PROGRAM = Path(__file__).with_name("kafkajs_client.js")
+_MEMBER = Path(__file__).with_name("kafkajs_member.js")
 _BUILD = Path(__file__).parents[3] / "build" / "node"
 _PACKAGES = ["kafkajs@2.2.4", "kafkajs-snappy@1.1.0", "lz4-napi@2", "zstd-codec@0.1.5"]
 
@@ -37,3 +38,8 @@ def prepare() -> None:
 class KafkaJs(RemoteClient):
     def __init__(self, bootstrap_server: str) -> None:
         super().__init__(["node", str(_PROGRAM), str(_BUILD / "node_modules")], bootstrap_server)
+
+
+def member_command() -> list[str]:
+    """The program that is a member of a group."""
+    return ["node", str(_MEMBER), str(_BUILD / "node_modules")]
