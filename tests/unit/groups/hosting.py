@@ -5,7 +5,7 @@ What is appended goes through the bytes of its record and back, so that nothing 
 
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +32,7 @@ class GroupSettings:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = (1 << 31) - 1
     group_consumer_max_size: int = (1 << 31) - 1
-    group_consumer_assignors: Sequence[str] = ("uniform", "range")
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: str = "bidirectional"
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
@@ -72,15 +72,20 @@ def nothing_known() -> Any:
     return SimpleNamespace(topics={}, topic_of_id={})
 
 
-def surroundings(settings: GroupSettings | None = None, topics: Any = None, **given: Any) -> Surroundings:
-    """What a shard gives its groups; `given` may name timers and new_id."""
+def surroundings(
+    settings: GroupSettings | None = None,
+    topics: Any = None,
+    timers: Timers[Alarm] | None = None,
+    new_id: Callable[[], uuid.UUID] | None = None,
+) -> Surroundings:
+    """What a shard gives its groups."""
     settings = settings or GroupSettings()
     return Surroundings(
         settings=settings,
         settings_of=lambda group_id: settings,
         topics=topics if topics is not None else nothing_known(),
-        timers=given.get("timers") or Timers(START.monotonic_ms),
-        new_id=given.get("new_id") or new_ids(),
+        timers=timers if timers is not None else Timers(START.monotonic_ms),
+        new_id=new_id or new_ids(),
     )
 
 
