@@ -105,6 +105,10 @@ class Offsets:
         """Whether any transaction has yet to say something about the group."""
         return group_id in self._waiting
 
+    def holds(self, group_id: str) -> bool:
+        """Whether anything is committed or pending for the group."""
+        return group_id in self._committed or group_id in self._waiting
+
     def of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
         """Group and partition of every offset of a topic, committed or pending; each once."""
         for group_id, topics in self._committed.items():

@@ -13,13 +13,25 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.core.timers import Timers
 from ottla.groups import offset_requests
+from ottla.groups.classic import ClassicGroup
+from ottla.groups.classic_join import check_join
+from ottla.groups.classic_turn import join_refusal
+from ottla.groups.consumer import ConsumerGroup
+from ottla.groups.consumer_migration import decide_upgrade
+from ottla.groups.consumer_requests import check_heartbeat
 from ottla.groups.group import Asker, Group, GroupSettings, Settings, Surroundings, Topics
 from ottla.groups.offset_expiry import expired
 from ottla.groups.offsets import Offsets
+from ottla.groups.shard_groups import CONSUMER_KEYS, Groups
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+)
+from ottla.protocol.messages.coordinator_records import (
+    GroupMetadataKey,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
 )
 from ottla.protocol.messages.groups import (
     DescribeGroupsResponse,
@@ -42,9 +54,15 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponse,
 )
 from ottla.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from ottla.replication.machine import Alarm, Decision, Entry, Producer, Ticket
+from ottla.replication.machine import Alarm, Decision, Entry, Later, Producer, Ticket
 
 _MINUTE_MS = 60_000
+_OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
+
+# Versions of requests
+_EPOCHS_IN_COMMITS_SINCE = 9
+_MANY_LEAVE_SINCE = 3
+_DEAD_IS_AN_ERROR_SINCE = 6
 
 
 class GroupShard:
@@ -62,38 +80,97 @@ class GroupShard:
     ) -> None:
         self.timers: Timers[Alarm] = Timers(now.monotonic_ms)
         self._around = Surroundings(settings, settings_of, topics, self.timers, new_id)
-        self._groups: dict[str, Group] = {}
         self._offsets = Offsets()
-        self._groups_max = groups_max
+        self._groups = Groups(self._around, groups_max, self._offsets.holds)
 
-    # Members
+    # --- members ------------------------------------------------------------------------------------------------
 
     def decide_join(
         self, request: JoinGroupRequest, asker: Asker, ticket: Ticket, now: Moment
     ) -> Decision[JoinGroupResponse]:
-        raise _no_member(request.group_id)
+        """Classic members, in a group of either type. A group that nobody is in becomes a classic one."""
+        group = self._groups.get(request.group_id)
+        if group is not None and (isinstance(group, ClassicGroup) or not group.is_empty):
+            return group.decide_join(request, asker, ticket, now)
+        return self._join_new(request, asker, ticket, now)
+
+    def _join_new(
+        self, request: JoinGroupRequest, asker: Asker, ticket: Ticket, now: Moment
+    ) -> Decision[JoinGroupResponse]:
+        """The first to join makes the group, if it is let in. Who has a member id already had it from another group."""
+        try:
+            check_join(request, self._around.settings)
+            if request.member_id:
+                raise _no_member(request.group_id)
+            self._groups.check_room(request.group_id)
+        except KafkaError as error:
+            return Decision(join_refusal(error.code, request.member_id))
+        before = self._groups.get(request.group_id)
+        group = ClassicGroup(request.group_id, self._around)
+        decision = group.decide_join(request, asker, ticket, now)
+        if isinstance(decision.reply, Later) or decision.reply.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._groups.put(group)
+            if before is not None:
+                decision.entries = [*before.tombstones(), *decision.entries]
+        return decision
 
     def decide_sync(
         self, request: SyncGroupRequest, asker: Asker, ticket: Ticket, now: Moment
     ) -> Decision[SyncGroupResponse]:
-        raise _no_member(request.group_id)
+        group = self._groups.get(request.group_id)
+        if group is None or group.is_empty:
+            raise _no_member(request.group_id)
+        return group.decide_sync(request, asker, ticket, now)
 
     def decide_heartbeat(
         self, request: HeartbeatRequest, asker: Asker, now: Moment
     ) -> Decision[HeartbeatResponse]:
-        raise _no_member(request.group_id)
+        group = self._groups.get(request.group_id)
+        if group is None:
+            raise _no_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group.decide_classic_heartbeat(request, asker, now)
+        return group.decide_heartbeat(request, asker, now)
 
     def decide_leave(
         self, request: LeaveGroupRequest, asker: Asker, now: Moment
     ) -> Decision[LeaveGroupResponse]:
-        raise _no_member(request.group_id)
+        """Where there is no group, each of those who leave is unknown."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            return group.decide_leave(request, asker, now)
+        if asker.api_version < _MANY_LEAVE_SINCE:
+            raise _no_member(request.group_id)
+        unknown = [
+            LeaveGroupResponse.Member(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for member in request.members
+        ]
+        return Decision(LeaveGroupResponse(error_code=ErrorCode.NONE, members=unknown))
 
     def decide_consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, asker: Asker, now: Moment
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
-        raise _no_group(request.group_id)
+        """Members of the consumer protocol. Who joins may make the group, or turn a classic one into it."""
+        check_heartbeat(request, asker.api_version, self._around.settings.group_consumer_assignors)
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group.decide_heartbeat(request, asker, now)
+        if request.member_epoch != 0:
+            raise _no_consumer_group(request.group_id, group)
+        if group is not None:
+            upgraded, decision = decide_upgrade(group, self._around, request, asker, now)
+        else:
+            self._groups.check_room(request.group_id)
+            upgraded = ConsumerGroup(request.group_id, self._around)
+            decision = upgraded.decide_heartbeat(request, asker, now)
+        self._groups.put(upgraded)
+        return decision
 
-    # Offsets
+    # --- offsets ------------------------------------------------------------------------------------------------
 
     def decide_commit(
         self, request: OffsetCommitRequest, asker: Asker, now: Moment
@@ -104,8 +181,8 @@ class GroupShard:
         if group is not None:
             group.check_commit(request.member_id, epoch, request.group_instance_id, asker, now, is_txn=False)
         elif epoch < 0:
-            self._check_room(request.group_id)
-        elif asker.api_version >= 9:
+            self._groups.check_room(request.group_id)
+        elif asker.api_version >= _EPOCHS_IN_COMMITS_SINCE:
             raise _no_group(request.group_id)
         else:
             raise _no_generation(request.group_id, epoch)
@@ -122,7 +199,7 @@ class GroupShard:
         if group is not None:
             self._check_txn_commit(group, request, asker, now)
         elif request.generation_id < 0:
-            self._check_room(request.group_id)
+            self._groups.check_room(request.group_id)
         else:
             raise _no_generation(request.group_id, request.generation_id)
         response, entries = offset_requests.commit_in_transaction(
@@ -146,7 +223,7 @@ class GroupShard:
         self, request: OffsetDeleteRequest, now: Moment
     ) -> Decision[OffsetDeleteResponse]:
         """Forget offsets of topics that the group does not read (KIP-496)."""
-        group = self._group(request.group_id)
+        group = self._groups.find(request.group_id)
         if not group.is_empty and group.type_name == "Classic" and group.protocol_type != "consumer":
             raise KafkaError(
                 ErrorCode.NON_EMPTY_GROUP, f"{request.group_id!r} has members that may read any topic"
@@ -162,7 +239,8 @@ class GroupShard:
         """Forget offsets that are past their retention, and groups that have neither members nor offsets."""
         retention_ms = self._around.settings.offsets_retention_minutes * _MINUTE_MS
         entries: list[Entry] = []
-        for group_id, group in self._groups.items():
+        for group in self._groups:
+            group_id = group.group_id
             past = list(expired(self._offsets, group, retention_ms, now.wall_ms))
             entries += (offset_requests.tombstone(group_id, *where) for where in past)
             count = sum(map(len, self._offsets.of_group(group_id).values()))
@@ -174,19 +252,33 @@ class GroupShard:
         """Every committed offset."""
         return iter(self._offsets)
 
-    # Groups
+    # --- groups -------------------------------------------------------------------------------------------------
 
     def decide_delete_group(self, group_id: str, now: Moment) -> Decision[None]:
         """Erase a group without members, with its offsets."""
-        group = self._group(group_id)
+        group = self._groups.find(group_id)
         group.check_delete()
         return Decision(None, [*offset_requests.erase_group(self._offsets, group_id), *group.tombstones()])
 
     def describe(self, group_id: str, asker: Asker) -> DescribeGroupsResponse.Group:
-        raise _no_group(group_id)
+        """A classic group. Any other is as good as dead; since version 6 that is an error."""
+        try:
+            return self._groups.find_classic(group_id).describe()
+        except KafkaError as error:
+            has_code = asker.api_version >= _DEAD_IS_AN_ERROR_SINCE
+            return DescribeGroupsResponse.Group(
+                error_code=error.code if has_code else ErrorCode.NONE,
+                error_message=error.detail if has_code else None,
+                group_id=group_id,
+                group_state="Dead",
+                protocol_type="",
+                protocol_data="",
+                members=[],
+            )
 
     def describe_consumer(self, group_id: str) -> ConsumerGroupDescribeResponse.Group:
-        raise _no_group(group_id)
+        """A group of the consumer protocol. Raises GROUP_ID_NOT_FOUND for any other."""
+        return self._groups.find_consumer(group_id).describe()
 
     def list(self, states: Collection[str], types: Collection[str]) -> "list[ListGroupsResponse.Group]":
         """The groups in one of these states and of one of these types; none named means any."""
@@ -194,23 +286,38 @@ class GroupShard:
         wanted_types = {name.strip().lower() for name in types}
         return [
             ListGroupsResponse.Group(
-                group_id=group_id,
+                group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state_name,
                 group_type=group.type_name,
             )
-            for group_id, group in self._groups.items()
+            for group in self._groups
             if (not wanted_states or group.state_name.lower() in wanted_states)
             and (not wanted_types or group.type_name.lower() in wanted_types)
         ]
 
     def topics_changed(self, names: Collection[str], now: Moment) -> None:
         """Groups that subscribe to these topics look at them again with their next heartbeat."""
+        for group in self._groups:
+            if isinstance(group, ConsumerGroup):
+                group.topics_changed(names, now)
 
-    # The machine
+    # --- the machine --------------------------------------------------------------------------------------------
 
     def apply(self, entry: Entry, producer: Producer | None) -> None:
         """A record was written, now or before the shard was loaded. What nobody here knows is passed over."""
+        key, value = entry
+        if isinstance(key, _OFFSET_KEYS):
+            if value is None:
+                self._offsets.remove(key.group, key.topic, key.partition)
+            else:
+                producer_id = None if producer is None else producer.id
+                self._offsets.put(key.group, key.topic, key.partition, value, producer_id)
+                self._groups.apply_commit(key.group)
+        elif isinstance(key, GroupMetadataKey):
+            self._groups.apply_classic(key.group, value)
+        elif type(key) in CONSUMER_KEYS:
+            self._groups.apply_consumer(entry)
 
     def apply_end(self, producer: Producer, is_commit: bool) -> None:
         """A transaction of the producer is over."""
@@ -218,24 +325,11 @@ class GroupShard:
 
     def activate(self, now: Moment) -> None:
         """Everything was applied: the clocks of the groups start."""
+        self._groups.activate(now)
 
     def retire(self) -> Iterable[Ticket]:
         """Whoever waits for a reply."""
-        return [ticket for group in self._groups.values() for ticket in group.waiting()]
-
-    def _group(self, group_id: str) -> Group:
-        group = self._groups.get(group_id)
-        if group is None:
-            raise _no_group(group_id)
-        return group
-
-    def _check_room(self, group_id: str) -> None:
-        """Raises GROUP_MAX_SIZE_REACHED: of all codes that clients take as final, the one that says what is wrong."""
-        if self._groups_max is not None and len(self._groups) >= self._groups_max:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"{group_id!r} would be one group too many: {self._groups_max} are allowed",
-            )
+        return list(self._groups.waiting())
 
     def _check_txn_commit(
         self, group: Group, request: TxnOffsetCommitRequest, asker: Asker, now: Moment
@@ -252,6 +346,11 @@ class GroupShard:
 
 def _no_group(group_id: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def _no_consumer_group(group_id: str, other: Group | None) -> KafkaError:
+    reason = "not found" if other is None else "is not a consumer group"
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
 def _no_member(group_id: str) -> KafkaError:

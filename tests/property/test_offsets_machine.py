@@ -1,0 +1,195 @@
+"""A shard under random requests: reading its log again gives the same groups and offsets, after every step.
+
+Offsets are also held against a model that keeps every record and works out from scratch what is committed.
+"""
+
+from contextlib import suppress
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ottla.core.errors import KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.protocol.messages.coordinator_records import OffsetCommitKey
+from ottla.replication.machine import Entry, Producer
+from tests.unit.groups.hosting import GroupSettings
+from tests.unit.groups.shard_hosting import ShardHost, assert_replay_agrees, consumer_heartbeat
+
+GROUPS = st.sampled_from(["a", "b", "c"])
+TOPICS = st.sampled_from(["orders", "payments"])
+PLACES = st.tuples(TOPICS, st.integers(0, 1))
+PRODUCERS = st.integers(1, 2)
+OFFSETS = st.dictionaries(PLACES, st.integers(0, 99), min_size=1, max_size=3)
+GENERATIONS = st.sampled_from([-1, -1, 0, 1, 2])
+MINUTE = 60_000
+
+Where = tuple[str, TopicPartition]
+
+
+class Model:
+    """Every record of the log about offsets, in order; what is committed is worked out when asked."""
+
+    def __init__(self, log: list) -> None:
+        self.committed: dict[Where, tuple[int, int]] = {}
+        """When it was written, and the offset."""
+        pending: list[tuple[int, Where, int, int]] = []
+        for when, (first, second) in enumerate(log):
+            if isinstance(first, Producer):
+                mine = [one for one in pending if one[2] == first.id]
+                pending = [one for one in pending if one[2] != first.id]
+                for written, where, _, offset in mine if second else []:
+                    self.committed[where] = max(self.committed.get(where, (-1, 0)), (written, offset))
+            elif isinstance(first, Entry) and isinstance(first.key, OffsetCommitKey):
+                where = first.key.group, TopicPartition(first.key.topic, first.key.partition)
+                if first.value is None:
+                    self.committed.pop(where, None)
+                    pending = [one for one in pending if one[1] != where]
+                elif second is None:
+                    self.committed[where] = when, first.value.offset
+                else:
+                    pending.append((when, where, second.id, first.value.offset))
+        self.pending = {where for _, where, _, _ in pending}
+
+
+class ShardAgainstItsLog(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = ShardHost(GroupSettings(offsets_retention_minutes=1))
+        self.member_ids = [""]
+        self.consumer_ids: list[tuple[str, int]] = [("x", 0), ("y", 0)]
+
+    def some_member(self, number: int) -> str:
+        return self.member_ids[number % len(self.member_ids)]
+
+    @rule(
+        group=GROUPS,
+        offsets=OFFSETS,
+        generation=GENERATIONS,
+        number=st.integers(0, 5),
+        note=st.integers(0, 9),
+    )
+    def commit(self, group, offsets, generation, number, note):
+        """Now and then with a note that is too long."""
+        member = self.some_member(number) if generation >= 0 else ""
+        metadata = "x" * (5_000 if note == 9 else note)
+        with suppress(KafkaError):
+            self.host.commit(group, offsets, member=member, generation=generation, metadata=metadata)
+
+    @rule(group=GROUPS, offsets=OFFSETS, retention_ms=st.sampled_from([0, 1, 20 * MINUTE]))
+    def commit_with_retention(self, group, offsets, retention_ms):
+        with suppress(KafkaError):
+            self.host.commit(group, offsets, retention_ms=retention_ms, version=4)
+
+    @rule(group=GROUPS, offsets=OFFSETS, producer=PRODUCERS, generation=GENERATIONS, number=st.integers(0, 5))
+    def txn_commit(self, group, offsets, producer, generation, number):
+        member = self.some_member(number) if generation >= 0 else ""
+        with suppress(KafkaError):
+            self.host.txn_commit(group, offsets, producer, member=member, generation=generation)
+
+    @rule(producer=PRODUCERS, is_commit=st.booleans())
+    def end(self, producer, is_commit):
+        self.host.end(producer, is_commit=is_commit)
+
+    @rule(group=GROUPS, where=st.lists(PLACES, max_size=3))
+    def delete_offsets(self, group, where):
+        with suppress(KafkaError):
+            self.host.delete_offsets(group, *where)
+
+    @rule(group=GROUPS)
+    def delete_group(self, group):
+        with suppress(KafkaError):
+            self.host.delete_group(group)
+
+    @rule(topic=TOPICS)
+    def forget_topic(self, topic):
+        self.host.forget(topic)
+
+    @rule()
+    def expire(self):
+        self.host.expire()
+
+    @rule(by_ms=st.sampled_from([0, 1, 3_000, 11_000, MINUTE]))
+    def let_pass(self, by_ms):
+        self.host.advance(by_ms)
+
+    @rule(group=GROUPS, number=st.integers(0, 5), topics=st.lists(TOPICS, min_size=1, unique=True))
+    def join(self, group, number, topics):
+        self.host.join(group, self.some_member(number), topics)
+
+    @rule(group=GROUPS, number=st.integers(0, 5), generation=st.integers(1, 4))
+    def sync(self, group, number, generation):
+        self.learn()
+        self.host.sync(group, self.some_member(number), generation)
+
+    @rule(group=GROUPS)
+    def settle(self, group):
+        with suppress(KafkaError, AssertionError):
+            self.member_ids.append(self.host.settle(group))
+
+    @rule(group=GROUPS, number=st.integers(0, 5), generation=st.integers(0, 3))
+    def beat(self, group, number, generation):
+        with suppress(KafkaError):
+            self.host.heartbeat(group, self.some_member(number), generation)
+
+    @rule(group=GROUPS, number=st.integers(0, 5))
+    def leave(self, group, number):
+        with suppress(KafkaError):
+            self.host.leave(group, self.some_member(number))
+
+    @rule(group=GROUPS, number=st.integers(0, 1), epoch=st.sampled_from([None, None, 0, -1]))
+    def consumer_beat(self, group, number, epoch):
+        """In the epoch that it last heard of, or joining, or leaving."""
+        member, known = self.consumer_ids[number]
+        with suppress(KafkaError):
+            reply = consumer_heartbeat(self.host, group, member, known if epoch is None else epoch)
+            self.consumer_ids[number] = member, max(reply.member_epoch, 0)
+
+    @rule()
+    def take_over(self):
+        self.host.take_over()
+
+    def learn(self) -> None:
+        """Ids that joins were answered with."""
+        for slip in self.host.slips:
+            for reply in slip.replies:
+                member_id = getattr(reply, "member_id", "")
+                if member_id and member_id not in self.member_ids:
+                    self.member_ids.append(member_id)
+        self.host.slips = [slip for slip in self.host.slips if slip.is_waiting]
+
+    @invariant()
+    def reading_the_log_again_gives_the_same(self):
+        assert_replay_agrees(self.host)
+
+    @invariant()
+    def what_is_committed_is_what_the_log_says(self):
+        model = Model(self.host.log)
+        found = {(group, where): offset for group, where, offset in self.host.shard.committed()}
+        assert found == {where: offset for where, (_, offset) in model.committed.items()}
+
+    @invariant()
+    def unstable_is_what_a_transaction_will_decide_about(self):
+        model = Model(self.host.log)
+        places = [TopicPartition(topic, index) for topic in ("orders", "payments") for index in (0, 1)]
+        for group in ("a", "b", "c"):
+            known = {row.group_id for row in self.host.shard.list((), ())}
+            with suppress(KafkaError):
+                found = self.host.fetch(group, *places, is_stable=True)
+                unstable = {where for where, offset in found.items() if offset == -88}
+                assert group not in known or unstable == {
+                    where for one, where in model.pending if one == group
+                }
+
+    @invariant()
+    def every_group_with_offsets_is_listed(self):
+        known = {row.group_id for row in self.host.shard.list((), ())}
+        assert {group for group, _, _ in self.host.shard.committed()} <= known
+
+    @invariant()
+    def nobody_is_answered_twice(self):
+        assert all(len(slip.replies) <= 1 for slip in self.host.slips)
+
+
+ShardAgainstItsLog.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestShardAgainstItsLog = ShardAgainstItsLog.TestCase
