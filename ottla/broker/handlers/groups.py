@@ -50,6 +50,7 @@ _MEMBERS_SINCE = 3
 """LeaveGroup: before this version one member leaves, and its error is the only one."""
 _NULL_PROTOCOL_SINCE = 7
 _PROTOCOL_TOLD_SINCE = 5
+_MESSAGES_SINCE = 6
 
 _Found = FindCoordinatorResponse.Coordinator
 _Described = DescribeGroupsResponse.Group
@@ -220,7 +221,7 @@ async def describe_groups(
             check_group(broker, call, Operation.DESCRIBE, group_id)
             found = await broker.groups.read(group_id, lambda shard: shard.describe(group_id, asker))
         except KafkaError as error:
-            return _undescribed(group_id, error)
+            return _undescribed(group_id, error, call.version)
         if found.error_code == ErrorCode.NONE:
             is_asked = request.include_authorized_operations
             found.authorized_operations = group_operations(broker, call, group_id, is_asked=is_asked)
@@ -229,10 +230,10 @@ async def describe_groups(
     return DescribeGroupsResponse(groups=await one_by_one(request.groups, answer))
 
 
-def _undescribed(group_id: str, error: KafkaError) -> _Described:
+def _undescribed(group_id: str, error: KafkaError, version: int) -> _Described:
     return _Described(
         error_code=error.code,
-        error_message=error.detail,
+        error_message=error.detail if version >= _MESSAGES_SINCE else None,
         group_id=group_id,
         group_state="",
         protocol_type="",
