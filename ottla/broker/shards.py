@@ -111,7 +111,11 @@ class Shard(Generic[M]):
         now = moment(self._host.clock)
         decision = decide(self.machine, now)
         if decision.entries:
-            decision = self._append(decision, now)
+            try:
+                decision = self._append(decision, now)
+            except KafkaError as error:
+                self._fail(decision, error)
+                raise
         self._arm()
         waiting = self._settle(decision, has_written=bool(decision.entries))
         if isinstance(decision.reply, KafkaError):
@@ -204,7 +208,7 @@ class Shard(Generic[M]):
         partition, host = self.partition, self._host
         if must_flush:
             await host.commit_of(partition.log).settle(end_offset, host.clock.now_ms())
-            partition.check_leader()
+        self._check()  # leadership may be gone already, and then nobody would tell us
         await partition.high_watermark.reach(end_offset)
 
     def _settled(self, decision: Decision[Any], waiting: "asyncio.Task[None]") -> None:
@@ -216,7 +220,11 @@ class Shard(Generic[M]):
             self._tell(decision)
             return
         known = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.NOT_COORDINATOR, str(error))
-        for answer in fail((answer.ticket for answer in decision.answers), answer_of(known)):
+        self._fail(decision, answer_of(known))
+
+    @staticmethod
+    def _fail(decision: Decision[Any], error: KafkaError) -> None:
+        for answer in fail((answer.ticket for answer in decision.answers), error):
             answer.ticket.answer(answer.reply)
 
     def _tell(self, decision: Decision[Any]) -> None:

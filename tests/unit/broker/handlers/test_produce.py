@@ -488,13 +488,17 @@ async def test_a_batch_that_is_sent_again_is_written_once_and_counted_once():
     assert broker.topic_meters["orders"].records_in.value == 2
 
 
-@scenario
-async def test_records_of_a_transaction_need_its_id_or_nothing_of_the_request_is_written():
-    partition = led_partition()
-    for data in (
+@pytest.mark.parametrize(
+    "data",
+    [
         marker(7, commit=True),
         records(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
-    ):
-        answer = await produced(partition, data, version=8)
-        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    ],
+)
+@scenario
+async def test_records_of_a_transaction_need_its_id_or_nothing_of_the_request_is_written(data):
+    partition = led_partition()
+    with pytest.raises(KafkaError) as refused:
+        await produced(partition, data, version=8)
+    assert refused.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert partition.log.end_offset == 0
