@@ -30,8 +30,10 @@ import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -53,6 +55,7 @@ public class JavaClient {
 
     private final String bootstrapServer;
     private final Admin admin;
+    private final List<KafkaProducer<byte[], byte[]>> transactionals = new ArrayList<>();
 
     private JavaClient(String bootstrapServer) {
         this.bootstrapServer = bootstrapServer;
@@ -89,6 +92,13 @@ public class JavaClient {
             case "produce": return produce(topic, request);
             case "consume": return consume(topic, request);
             case "group_consume": return groupConsume(topic, request);
+            case "txn_open": return openTransactional(request);
+            case "txn_begin": transactional(request).beginTransaction(); return null;
+            case "txn_send": sendAll(transactional(request), topic, request.get("file").asText()); return null;
+            case "txn_offsets": sendOffsets(topic, request); return null;
+            case "txn_commit": transactional(request).commitTransaction(); return null;
+            case "txn_abort": transactional(request).abortTransaction(); return null;
+            case "txn_close": transactional(request).close(Duration.ofSeconds(1)); return null;
             case "create_topic": return createTopic(topic, request);
             case "delete_topic": return admin.deleteTopics(List.of(topic)).all().get();
             case "list_topics": return admin.listTopics().names().get();
@@ -148,6 +158,28 @@ public class JavaClient {
             }
         }
         return null;
+    }
+
+    private int openTransactional(JsonNode request) {
+        Properties settings = settings();
+        settings.put("transactional.id", request.get("transactional_id").asText());
+        settings.put("transaction.timeout.ms", request.get("timeout_ms").asText());
+        KafkaProducer<byte[], byte[]> producer =
+            new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
+        transactionals.add(producer);
+        producer.initTransactions();
+        return transactionals.size() - 1;
+    }
+
+    private KafkaProducer<byte[], byte[]> transactional(JsonNode request) {
+        return transactionals.get(request.get("txn").asInt());
+    }
+
+    private void sendOffsets(String topic, JsonNode request) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        request.get("offsets").fields().forEachRemaining(each -> offsets.put(
+            new TopicPartition(topic, Integer.parseInt(each.getKey())), new OffsetAndMetadata(each.getValue().asLong())));
+        transactional(request).sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata(request.get("group").asText()));
     }
 
     private void sendAll(KafkaProducer<byte[], byte[]> producer, String topic, String file) throws Exception {

@@ -1,6 +1,7 @@
 """aiokafka: the client for asyncio, which speaks the protocol as it was before flexible versions."""
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,8 +11,9 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import BrokerResponseError, for_code
+from aiokafka.errors import BrokerResponseError, ProducerFenced, for_code
 
+from ottla.core.errors import ErrorCode
 from tests.interop.clients.client import WAIT_SECONDS_MAX, Record, Refused
 
 T = TypeVar("T")
@@ -49,26 +51,11 @@ class AioKafka:
             async with producer:
                 if transactional_id:
                     await producer.begin_transaction()
-                await self._send_all(producer, topic, records)
+                await _send_all(producer, topic, records)
                 if transactional_id:
                     await (producer.commit_transaction() if commit else producer.abort_transaction())
 
         _run(run())
-
-    async def _send_all(self, producer: Any, topic: str, records: Iterable[Record]) -> None:
-        sent = [
-            await producer.send(
-                topic,
-                each.value,
-                each.key,
-                each.partition,
-                timestamp_ms=each.timestamp,
-                headers=list(each.headers),
-            )
-            for each in records
-        ]
-        await producer.flush()
-        await asyncio.gather(*sent)
 
     def consume(
         self, topic: str, starts: Mapping[int, int], count: int, *, isolation: str = "read_uncommitted"
@@ -115,6 +102,9 @@ class AioKafka:
                     for each in messages
                 ]
         return found
+
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "TransactionalProducer":
+        return TransactionalProducer(self._bootstrap, transactional_id, timeout_ms)
 
     def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
         new = NewTopic(topic, partitions, 1, topic_configs=dict(configs))
@@ -183,6 +173,64 @@ class AioKafka:
         return _run(run())
 
 
+class TransactionalProducer:
+    """Has a loop of its own, which runs while a step is taken."""
+
+    def __init__(self, bootstrap_server: str, transactional_id: str, timeout_ms: int) -> None:
+        self._loop = asyncio.new_event_loop()
+
+        async def start() -> Any:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=bootstrap_server,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+            )
+            await producer.start()
+            return producer
+
+        self._producer = self._run(start())
+
+    def begin(self) -> None:
+        self._run(self._producer.begin_transaction())
+
+    def send(self, topic: str, records: Sequence[Record]) -> None:
+        self._run(_send_all(self._producer, topic, records))
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+        self._run(self._producer.send_offsets_to_transaction(wanted, group))
+
+    def commit(self) -> None:
+        self._run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):  # of a producer that was fenced
+            self._run(self._producer.stop())
+        self._loop.close()
+
+    def _run(self, work: Any) -> Any:
+        return _translated(lambda: self._loop.run_until_complete(work))
+
+
+async def _send_all(producer: Any, topic: str, records: Iterable[Record]) -> None:
+    sent = [
+        await producer.send(
+            topic,
+            each.value,
+            each.key,
+            each.partition,
+            timestamp_ms=each.timestamp,
+            headers=list(each.headers),
+        )
+        for each in records
+    ]
+    await producer.flush()
+    await asyncio.gather(*sent)
+
+
 def _check(codes: Iterable[int]) -> None:
     for code in codes:
         if code:
@@ -190,10 +238,16 @@ def _check(codes: Iterable[int]) -> None:
 
 
 def _run(work: Any) -> Any:
+    return _translated(lambda: asyncio.run(work))
+
+
+def _translated(call: Callable[[], T]) -> T:
     try:
-        return asyncio.run(work)
+        return call()
     except BrokerResponseError as error:
         raise Refused(error.errno, str(error)) from error
+    except ProducerFenced as error:
+        raise Refused(ErrorCode.PRODUCER_FENCED, str(error)) from error
 
 
 def member_command() -> list[str]:

@@ -41,6 +41,23 @@ class Unavailable(Exception):
     """This client cannot run here; the sentence says why."""
 
 
+class Transactional(Protocol):
+    """A producer with a transactional id, step by step. Every step may raise `Refused`."""
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, records: Sequence[Record]) -> None:
+        """Returns when the broker has them."""
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Client(Protocol):
     """The verbs. A client that lacks one of them says so in the table of clients."""
 
@@ -64,6 +81,9 @@ class Client(Protocol):
         """`count` records from these offsets on, by assigned partitions and without a group."""
 
     def group_consume(self, topic: str, group: str, count: int) -> list[Record]: ...
+
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
+        """Takes the id over from whoever had it."""
 
     def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None: ...
 

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import confluent_kafka
@@ -137,6 +137,17 @@ class ConfluentKafka:
                 )
         return found
 
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "TransactionalProducer":
+        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+        return TransactionalProducer({**self._common, **settings})
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """What a group has committed; not what a transaction has not committed yet."""
+        with self._consumer(**{"group.id": group, "isolation.level": "read_uncommitted"}) as consumer:
+            asked = [TopicPartition(topic, partition)]
+            (found,) = _call(lambda: consumer.committed(asked, timeout=WAIT_SECONDS_MAX))
+        return found.offset if found.offset >= 0 else None
+
     def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
         _result(self._admin.create_topics([NewTopic(topic, partitions, 1, config=dict(configs))])[topic])
 
@@ -199,6 +210,53 @@ class ConfluentKafka:
         """CLASSIC or CONSUMER."""
         found = _result(self._admin.list_consumer_groups(request_timeout=WAIT_SECONDS_MAX)).valid
         return next((each.type.name for each in found if each.group_id == group), None)
+
+
+class TransactionalProducer:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
+        self._failures: list[Any] = []
+        self._producer = Producer(settings)
+        _call(lambda: self._producer.init_transactions(WAIT_SECONDS_MAX))
+
+    def begin(self) -> None:
+        _call(self._producer.begin_transaction)
+
+    def send(self, topic: str, records: Sequence[Record]) -> None:
+        for each in records:
+            _call(
+                lambda each=each: self._producer.produce(
+                    topic, each.value, each.key, each.partition, on_delivery=self._delivered
+                )
+            )
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while len(self._producer) and time.monotonic() < deadline:
+            _call(lambda: self._producer.poll(0.1))
+        if self._failures:
+            raise Refused(self._failures[0].code(), str(self._failures[0]))
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._failures.append(error)
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        consumer = Consumer({"bootstrap.servers": self._settings["bootstrap.servers"], "group.id": group})
+        try:
+            metadata = consumer.consumer_group_metadata()
+            _call(lambda: self._producer.send_offsets_to_transaction(places, metadata, WAIT_SECONDS_MAX))
+        finally:
+            consumer.close()
+
+    def commit(self) -> None:
+        _call(lambda: self._producer.commit_transaction(WAIT_SECONDS_MAX))
+
+    def abort(self) -> None:
+        _call(lambda: self._producer.abort_transaction(WAIT_SECONDS_MAX))
+
+    def close(self) -> None:
+        with suppress(KafkaException, SystemError):  # of a producer that was fenced
+            self._producer.close(1)
 
 
 def _result(future: Any) -> Any:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import kafka
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import BrokerResponseError
 
@@ -110,6 +110,9 @@ class KafkaPython:
                 ]
         return found
 
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "TransactionalProducer":
+        return TransactionalProducer(self._bootstrap, transactional_id, timeout_ms)
+
     def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
         wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs)}
         _call(lambda: self._admin.create_topics({topic: wanted}))
@@ -170,6 +173,48 @@ class KafkaPython:
     def active_producers(self, topic: str, partition: int) -> int:
         where = TopicPartition(topic, partition)
         return len(self._admin.describe_producers([where])[where].active_producers)
+
+
+class TransactionalProducer:
+    def __init__(self, bootstrap_server: str, transactional_id: str, timeout_ms: int) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap_server,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+        )
+        _call(self._producer.init_transactions)
+
+    def begin(self) -> None:
+        _call(self._producer.begin_transaction)
+
+    def send(self, topic: str, records: Sequence[Record]) -> None:
+        sent = [
+            _call(
+                lambda each=each: self._producer.send(
+                    topic, value=each.value, key=each.key, partition=each.partition
+                )
+            )
+            for each in records
+        ]
+        _call(lambda: self._producer.flush(WAIT_SECONDS_MAX))
+        for future in sent:
+            _call(lambda future=future: future.get(WAIT_SECONDS_MAX))
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = {
+            TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in offsets.items()
+        }
+        _call(lambda: self._producer.send_offsets_to_transaction(wanted, group))
+
+    def commit(self) -> None:
+        _call(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        _call(self._producer.abort_transaction)
+
+    def close(self) -> None:
+        self._producer.close(1)
 
 
 def _call(call: Callable[[], Any]) -> Any:

@@ -153,6 +153,47 @@ async function produce({ topic, file, codec, acks, idempotent, transactional_id,
   }
 }
 
+// --- transactions, step by step
+
+const transactionals = []
+
+async function openTransactional({ transactional_id, timeout_ms }) {
+  const producer = kafka.producer({
+    idempotent: true,
+    transactionalId: transactional_id,
+    transactionTimeout: timeout_ms,
+    maxInFlightRequests: 1,
+    retry: { initialRetryTime: 50, retries: 8 },
+  })
+  await producer.connect()
+  transactionals.push({ producer, transaction: null })
+  // kafkajs takes the id over with the first transaction only.
+  await begin({ txn: transactionals.length - 1 })
+  return transactionals.length - 1
+}
+
+async function begin({ txn }) {
+  const ours = transactionals[txn]
+  if (ours.transaction === null || !ours.transaction.isActive()) ours.transaction = await ours.producer.transaction()
+}
+
+const sendInTransaction = ({ txn, topic, file }) =>
+  transactionals[txn].transaction.send({ topic, acks: -1, messages: readRecords(file).map(asMessage) })
+
+const sendOffsets = ({ txn, group, topic, offsets }) =>
+  transactionals[txn].transaction.sendOffsets({
+    consumerGroupId: group,
+    topics: [
+      {
+        topic,
+        partitions: Object.entries(offsets).map(([partition, offset]) => ({
+          partition: Number(partition),
+          offset: String(offset),
+        })),
+      },
+    ],
+  })
+
 const createCluster = () =>
   new Cluster({
     logger: createLogger({ level: logLevel.NOTHING, logCreator: consoleLogger }),
@@ -292,6 +333,13 @@ const OTHERS = {
   produce,
   consume,
   group_consume: groupConsume,
+  txn_open: openTransactional,
+  txn_begin: begin,
+  txn_send: sendInTransaction,
+  txn_offsets: sendOffsets,
+  txn_commit: ({ txn }) => transactionals[txn].transaction.commit(),
+  txn_abort: ({ txn }) => transactionals[txn].transaction.abort(),
+  txn_close: ({ txn }) => transactionals[txn].producer.disconnect(),
 }
 
 async function answer(request) {

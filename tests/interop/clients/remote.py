@@ -53,20 +53,16 @@ class RemoteClient:
         transactional_id: str | None = None,
         commit: bool = True,
     ) -> None:
-        path = self._path()
-        with path.open("wb") as target:
-            write_records(target, records)
-        self._ask(
+        self._give(
             "produce",
+            records,
             topic=topic,
-            file=str(path),
             codec=codec,
             acks=acks,
             idempotent=idempotent,
             transactional_id=transactional_id,
             commit=commit,
         )
-        path.unlink()
 
     def consume(
         self, topic: str, starts: Mapping[int, int], count: int, *, isolation: str = "read_uncommitted"
@@ -76,6 +72,19 @@ class RemoteClient:
 
     def group_consume(self, topic: str, group: str, count: int) -> list[Record]:
         return self._take("group_consume", topic=topic, group=group, count=count)
+
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "RemoteTransactional":
+        number = self._ask("txn_open", transactional_id=transactional_id, timeout_ms=timeout_ms)
+        return RemoteTransactional(self, number)
+
+    def _give(self, verb: str, records: Sequence[Record], **arguments: Any) -> None:
+        path = self._path()
+        with path.open("wb") as target:
+            write_records(target, records)
+        try:
+            self._ask(verb, file=str(path), **arguments)
+        finally:
+            path.unlink()
 
     def _take(self, verb: str, **arguments: Any) -> list[Record]:
         path = self._path()
@@ -141,3 +150,29 @@ class RemoteClient:
         if "error" in answer:
             raise Refused(answer.get("code", -1), answer["error"])
         return answer["result"]
+
+
+class RemoteTransactional:
+    """A producer that lives in the client's process, under a number."""
+
+    def __init__(self, client: RemoteClient, number: int) -> None:
+        self._client, self._number = client, number
+
+    def begin(self) -> None:
+        self._client._ask("txn_begin", txn=self._number)
+
+    def send(self, topic: str, records: Sequence[Record]) -> None:
+        self._client._give("txn_send", records, txn=self._number, topic=topic)
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = {str(partition): offset for partition, offset in offsets.items()}
+        self._client._ask("txn_offsets", txn=self._number, group=group, topic=topic, offsets=wanted)
+
+    def commit(self) -> None:
+        self._client._ask("txn_commit", txn=self._number)
+
+    def abort(self) -> None:
+        self._client._ask("txn_abort", txn=self._number)
+
+    def close(self) -> None:
+        self._client._ask("txn_close", txn=self._number)
