@@ -5,16 +5,23 @@ Offsets are also held against a model that keeps every record and works out from
 
 from contextlib import suppress
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.protocol.messages import coordinator_records as records
 from ottla.protocol.messages.coordinator_records import OffsetCommitKey
 from ottla.replication.machine import Entry, Producer
-from tests.unit.groups.hosting import GroupSettings
-from tests.unit.groups.shard_hosting import ShardHost, assert_replay_agrees, consumer_heartbeat
+from tests.unit.groups.hosting import GroupSettings, asker
+from tests.unit.groups.shard_hosting import (
+    ShardHost,
+    assert_replay_agrees,
+    cluster,
+    consumer_heartbeat,
+    subscription,
+)
 
 GROUPS = st.sampled_from(["a", "b", "c"])
 TOPICS = st.sampled_from(["orders", "payments"])
@@ -193,3 +200,170 @@ class ShardAgainstItsLog(RuleBasedStateMachine):
 
 ShardAgainstItsLog.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestShardAgainstItsLog = ShardAgainstItsLog.TestCase
+
+
+GROUP_IDS = st.sampled_from(["a", "b"])
+MEMBER_IDS = st.sampled_from(["m", "n", ""])
+NUMBERS = st.integers(-2, 5)
+IDS = st.sampled_from([image.topic_id for image in cluster("orders", "payments").topics.values()])
+ASSIGNED = st.lists(
+    st.builds(records.AssignedTopic, topic_id=IDS, partitions=st.lists(st.integers(-1, 3), max_size=3)),
+    max_size=2,
+)
+BLOBS = st.sampled_from([b"", b"\x00", b"\xff" * 8, subscription(["orders"])])
+MEMBERS = st.lists(
+    st.builds(
+        records.GroupMetadataValue.Member,
+        member_id=MEMBER_IDS,
+        group_instance_id=st.sampled_from([None, "i"]),
+        client_id=st.just("c"),
+        client_host=st.just("h"),
+        session_timeout=NUMBERS,
+        rebalance_timeout=NUMBERS,
+        subscription=BLOBS,
+        assignment=BLOBS,
+    ),
+    max_size=3,
+)
+CLASSIC_CLIENTS = st.none() | st.builds(
+    records.ConsumerGroupMemberMetadataValue.ClassicMember,
+    session_timeout_ms=NUMBERS,
+    supported_protocols=st.lists(
+        st.builds(
+            records.ConsumerGroupMemberMetadataValue.ClassicMember.Protocol,
+            name=st.just("range"),
+            metadata=BLOBS,
+        ),
+        max_size=1,
+    ),
+)
+TARGETS = st.lists(
+    st.builds(
+        records.ConsumerGroupTargetAssignmentMemberValue.Topic,
+        topic_id=IDS,
+        partitions=st.lists(st.integers(-1, 3), max_size=3),
+    ),
+    max_size=2,
+)
+
+
+def record(key: st.SearchStrategy, value: st.SearchStrategy) -> st.SearchStrategy[Entry]:
+    return st.builds(Entry, key, st.none() | value)
+
+
+RECORDS = st.one_of(
+    record(
+        st.builds(OffsetCommitKey, group=GROUP_IDS, topic=TOPICS, partition=NUMBERS),
+        st.builds(
+            records.OffsetCommitValue,
+            offset=NUMBERS,
+            metadata=st.just(""),
+            commit_timestamp=NUMBERS,
+            expire_timestamp=NUMBERS,
+        ),
+    ),
+    record(
+        st.builds(records.GroupMetadataKey, group=GROUP_IDS),
+        st.builds(
+            records.GroupMetadataValue,
+            protocol_type=st.sampled_from(["", "consumer", "connect"]),
+            generation=NUMBERS,
+            protocol=st.sampled_from([None, "range", "other"]),
+            leader=st.sampled_from([None, "m", "gone"]),
+            current_state_timestamp=NUMBERS,
+            members=MEMBERS,
+        ),
+    ),
+    record(
+        st.builds(records.ConsumerGroupMetadataKey, group_id=GROUP_IDS),
+        st.builds(records.ConsumerGroupMetadataValue, epoch=NUMBERS, metadata_hash=NUMBERS),
+    ),
+    record(
+        st.builds(records.ConsumerGroupPartitionMetadataKey, group_id=GROUP_IDS),
+        st.just(records.ConsumerGroupPartitionMetadataValue(topics=[])),
+    ),
+    record(
+        st.builds(records.ConsumerGroupMemberMetadataKey, group_id=GROUP_IDS, member_id=MEMBER_IDS),
+        st.builds(
+            records.ConsumerGroupMemberMetadataValue,
+            instance_id=st.sampled_from([None, "i"]),
+            rack_id=st.none(),
+            client_id=st.just("c"),
+            client_host=st.just("h"),
+            subscribed_topic_names=st.lists(TOPICS, max_size=2),
+            subscribed_topic_regex=st.sampled_from([None, "ord.*", "((("]),
+            rebalance_timeout_ms=NUMBERS,
+            server_assignor=st.sampled_from([None, "uniform", "nobody's"]),
+            classic_member_metadata=CLASSIC_CLIENTS,
+        ),
+    ),
+    record(
+        st.builds(records.ConsumerGroupTargetAssignmentMetadataKey, group_id=GROUP_IDS),
+        st.builds(records.ConsumerGroupTargetAssignmentMetadataValue, assignment_epoch=NUMBERS),
+    ),
+    record(
+        st.builds(records.ConsumerGroupTargetAssignmentMemberKey, group_id=GROUP_IDS, member_id=MEMBER_IDS),
+        st.builds(records.ConsumerGroupTargetAssignmentMemberValue, topic_partitions=TARGETS),
+    ),
+    record(
+        st.builds(records.ConsumerGroupCurrentMemberAssignmentKey, group_id=GROUP_IDS, member_id=MEMBER_IDS),
+        st.builds(
+            records.ConsumerGroupCurrentMemberAssignmentValue,
+            member_epoch=NUMBERS,
+            previous_member_epoch=NUMBERS,
+            state=st.integers(-1, 4),
+            assigned_partitions=ASSIGNED,
+            partitions_pending_revocation=ASSIGNED,
+        ),
+    ),
+    record(
+        st.builds(
+            records.ConsumerGroupRegularExpressionKey,
+            group_id=GROUP_IDS,
+            regular_expression=st.sampled_from(["ord.*", "((("]),
+        ),
+        st.builds(
+            records.ConsumerGroupRegularExpressionValue,
+            topics=st.lists(TOPICS, max_size=2),
+            version=NUMBERS,
+            timestamp=NUMBERS,
+        ),
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    log=st.lists(st.tuples(RECORDS, st.none() | PRODUCERS), max_size=12),
+    ends=st.lists(st.tuples(PRODUCERS, st.booleans()), max_size=2),
+)
+def test_whatever_the_log_says_the_shard_can_be_loaded_and_asked(log, ends):
+    """Records that no coordinator would write in this order, or at all."""
+    host = ShardHost()
+    for entry, producer_id in log:
+        host.write(entry.key, entry.value, None if producer_id is None else Producer(producer_id, 0))
+    for producer_id, is_commit in ends:
+        host.end(producer_id, is_commit=is_commit)
+    assert_replay_agrees(host)
+    host.take_over()
+    host.advance(1)
+    for group in ("a", "b"):
+        host.shard.describe(group, asker(6))
+        with suppress(KafkaError):
+            host.shard.describe_consumer(group)
+        with suppress(KafkaError):
+            host.fetch(group, is_stable=True)
+        with suppress(KafkaError):
+            consumer_heartbeat(host, group, "x", 0)
+        host.join(group)
+        with suppress(KafkaError):
+            host.commit(group, {("orders", 0): 1})
+        with suppress(KafkaError):
+            host.delete_offsets(group, ("orders", 0))
+    host.advance(3_600_000)
+    host.forget("orders")
+    host.expire()
+    for group in ("a", "b"):
+        with suppress(KafkaError):
+            host.delete_group(group)
+    assert_replay_agrees(host)
