@@ -22,6 +22,7 @@ from ottla.protocol.messages.record_types import (
     encode_value,
 )
 from ottla.replication.machine import LATER, Decision, Entry, Machine, Producer, Ticket
+from ottla.testing.simulation.producer_states import Marker, ProducerStates
 from ottla.testing.simulation.replicated_log import Leadership, ReplicatedLog
 from ottla.testing.simulation.world import Event, World
 
@@ -36,14 +37,6 @@ class Written(NamedTuple):
     key: bytes
     value: bytes | None
     producer: Producer | None = None
-
-
-class Marker(NamedTuple):
-    """The end of a transaction."""
-
-    producer: Producer
-    is_commit: bool
-    coordinator_epoch: int
 
 
 class OnceTicket:
@@ -89,6 +82,7 @@ class SimShardHost(Generic[M]):
         self._load_ms = load_ms
         self._chance = world.stream(f"host {name} {log.name}")
         self._leadership: Leadership | None = None
+        self._producers = ProducerStates()
         self._pending: dict[Ticket, None] = {}  # their replies wait for the high watermark
         self._alarm: Event | None = None
         self._alarm_ms = -1
@@ -117,6 +111,7 @@ class SimShardHost(Generic[M]):
         if leadership is not self._leadership or self.machine is not None:
             return
         machine = self._new_machine(leadership.epoch, self.world.now)
+        self._producers = ProducerStates()
         for record in leadership.records:
             self._replay(machine, record.item)
         machine.activate(self.world.now)
@@ -126,8 +121,11 @@ class SimShardHost(Generic[M]):
 
     def _replay(self, machine: M, item: Written | Marker) -> None:
         if isinstance(item, Marker):
+            self._producers.end(item)
             self._apply_end(machine, item)
             return
+        if item.producer is not None:
+            self._producers.write(item.producer)
         key = decode_key(self._table, item.key)
         value = None if item.value is None else decode_value(self._table, item.key, item.value)
         machine.apply(Entry(key, value), item.producer)
@@ -177,10 +175,12 @@ class SimShardHost(Generic[M]):
             )
             return
         try:
+            self._producers.check_marker(marker)
             self._leadership.append([marker])
         except KafkaError as error:
             ticket.answer(error)
             return
+        self._producers.end(marker)
         self._apply_end(self.machine, marker)
         self._carry(Decision(None), ticket)
 
@@ -192,7 +192,7 @@ class SimShardHost(Generic[M]):
         assert leadership is not None and machine is not None, "asked and loaded"
         if decision.entries:
             try:
-                leadership.append([_written(entry, decision.producer) for entry in decision.entries])
+                self._append(leadership, decision)
             except KafkaError as error:
                 self._refused(decision, ticket, error)
                 return
@@ -202,13 +202,24 @@ class SimShardHost(Generic[M]):
             self._pending[ticket] = None
         self._release(leadership, partial(self._reply, leadership, decision, ticket))
 
+    def _append(self, leadership: Leadership, decision: Decision[Any]) -> None:
+        if decision.producer is not None:
+            self._producers.check(decision.producer)
+        leadership.append([_written(entry, decision.producer) for entry in decision.entries])
+        if decision.producer is not None:
+            self._producers.write(decision.producer)
+
     def _refused(self, decision: Decision[Any], ticket: Ticket, error: KafkaError) -> None:
+        if error.code is ErrorCode.NOT_ENOUGH_REPLICAS:
+            error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail)
         if decision.if_refused is not None:
-            self._carry(decision.if_refused(error), ticket)
+            try:
+                self._carry(decision.if_refused(error), ticket)
+            except KafkaError as final:
+                ticket.answer(final)
             return
-        unavailable = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail)
         for waiting in (ticket, *(answer.ticket for answer in decision.answers)):
-            waiting.answer(unavailable)
+            waiting.answer(error)
         self.world.note(f"{self.name} was refused by {self.log.name}, and loads it anew")
         self._unload(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.log.name} is loaded anew"))
         self._load_later()
@@ -246,7 +257,7 @@ class SimShardHost(Generic[M]):
         self._alarm = None
         if machine is not self.machine:
             return
-        for timer in machine.timers.advance(self.world.now_ms):
+        for timer in machine.timers.fire(self.world.now_ms):
             if machine is self.machine:
                 self._carry(timer.value(self.world.now), NOBODY)
         self._set_alarm()

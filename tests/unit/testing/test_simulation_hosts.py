@@ -5,8 +5,9 @@ from ottla.core.timers import Timers
 from ottla.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
 from ottla.protocol.messages.record_types import CONSUMER_OFFSETS
 from ottla.replication.machine import LATER, Answer, Decision, Entry, Producer
+from ottla.testing.simulation.producer_states import Marker, ProducerStates
 from ottla.testing.simulation.replicated_log import ReplicatedLog
-from ottla.testing.simulation.shard_host import Marker, OnceTicket, SimShardHost
+from ottla.testing.simulation.shard_host import OnceTicket, SimShardHost
 from ottla.testing.simulation.world import World
 
 PRODUCER = Producer(7, 1)
@@ -213,7 +214,7 @@ def test_a_refused_append_loads_the_machine_anew_unless_it_knows_better():
     assert cluster.a.machine is before
     cluster.ask(cluster.a, lambda machine, now: machine.add(2))
     assert cluster.a.machine is None
-    assert cluster.codes() == [1, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert cluster.codes() == [1, *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2]
     cluster.log.refusal = 0.0
     cluster.run(1_000)
     assert cluster.a.machine.numbers == [1]
@@ -238,3 +239,59 @@ def test_nobody_leads_while_all_are_dead_and_somebody_does_afterwards():
     cluster.world.restart("b")
     cluster.run(5_000)
     assert cluster.log.leader == "b" and cluster.b.machine is not None
+
+
+def test_a_refusal_that_decides_nothing_is_the_answer():
+    cluster = Cluster(refusal=1.0)
+
+    def refuse(error):
+        raise error
+
+    decision = Decision(5, entries=[entry(5)], if_refused=refuse)
+    cluster.ask(cluster.a, lambda machine, now: decision)
+    assert cluster.codes() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert cluster.a.machine is not None
+
+
+def refusal(check, *arguments):
+    try:
+        check(*arguments)
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+def test_an_older_epoch_does_not_write():
+    states = ProducerStates()
+    states.write(Producer(1, 5))
+    assert refusal(states.check, Producer(1, 4)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(states.check, Producer(1, 5)) is refusal(states.check, Producer(2, 0)) is None
+
+
+def test_a_late_marker_ends_nothing():
+    states = ProducerStates()
+    states.write(Producer(1, 5))
+    assert states.is_open(Producer(1, 5))
+    marker = Marker(Producer(1, 6), True, 3)
+    assert refusal(states.check_marker, marker) is None
+    states.end(marker)
+    assert not states.is_open(Producer(1, 5)) and not states.is_open(Producer(1, 6))
+    assert refusal(states.check_marker, marker) is None, "once more does no harm"
+    states.write(Producer(1, 6))
+    assert refusal(states.check_marker, marker) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(states.check_marker, marker._replace(transaction_version=1)) is None
+    old = Marker(Producer(1, 7), False, 2)
+    assert refusal(states.check_marker, old) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_hosts_fence_too_and_know_it_after_a_failover():
+    cluster = Cluster()
+    batch = Decision(
+        "written", entries=[entry(1)], producer=PRODUCER, if_refused=lambda error: Decision(error.code)
+    )
+    cluster.ask(cluster.a, lambda machine, now: batch)
+    cluster.a.mark(Marker(PRODUCER._replace(epoch=2), True, 0))
+    cluster.run(100)
+    cluster.lead("b")
+    cluster.ask(cluster.b, lambda machine, now: batch)
+    assert cluster.codes() == ["written", ErrorCode.INVALID_PRODUCER_EPOCH]
