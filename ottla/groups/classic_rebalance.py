@@ -91,13 +91,15 @@ class Rebalances:
         )
 
     def apply(self, value: GroupMetadataValue) -> None:
-        """Exactly what was written. Members that are known keep what only memory has of them."""
+        """Exactly what was written. Once the group is started, members keep what only memory has of them."""
         self.generation = max(value.generation, 0)
         self.protocol_name = value.protocol or "" if value.members else None
         self.protocol_type = value.protocol_type or None
         members = []
         for record in value.members:
-            member = self.incoming.pop(record.member_id, None) or self.roster.members.get(record.member_id)
+            member = self.incoming.pop(record.member_id, None)
+            if member is None and self.is_started:
+                member = self.roster.members.get(record.member_id)
             if member is None:
                 member = from_record(value, record)
             member.assignment = bytes(record.assignment)

@@ -68,20 +68,20 @@ class Classics:
         """Another coordinator reads the log. Returns who waited for the one before."""
         waiting = list(self.group.waiting())
         self.host.timers = Timers(self.host.now.monotonic_ms)
-        self.group = self._new_group(self.host.timers)
-        self.host.replay(self.apply)
+        self.group = self.replayed(self.host.timers)
         self.group.started(self.host.now)
         return waiting
 
-    def replayed(self) -> ClassicGroup:
-        """What another coordinator would know."""
-        other = self._new_group(Timers(0))
+    def replayed(self, timers: Timers[Alarm] | None = None) -> ClassicGroup:
+        """What another coordinator would know. A group that was removed is as new when somebody asks for it."""
+        timers = Timers(0) if timers is None else timers
+        group = self._new_group(timers)
         for entry, _ in self.host.log:
             if entry.value is None:
-                other = self._new_group(Timers(0))
+                group = self._new_group(timers)
             else:
-                other.apply_metadata(entry.value)
-        return other
+                group.apply_metadata(entry.value)
+        return group
 
     # --- clients -------------------------------------------------------------------------------------------------
 

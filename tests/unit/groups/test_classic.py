@@ -462,3 +462,10 @@ def test_generations_begin_anew_when_they_are_used_up(classics):
     other.group.apply_metadata(value)
     other.group.started(other.host.now)
     assert other.join(only).reply.generation_id == 1
+
+
+def test_the_youngest_entry_counts_also_for_what_members_say(classics):
+    (only,) = classics.settle({"protocols": {"range": b"old"}})
+    classics.join(only, protocols={"range": b"new"})
+    classics.sync(only)
+    assert classics.replayed().members[only].metadata("range") == b"new"
