@@ -26,6 +26,9 @@ from ottla.storage.log_directory import LogDirectory
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
+_Made = Log | KafkaError
+_AT_ONCE = 8
+"""Partitions whose logs are made side by side."""
 
 
 class Replicas:
@@ -165,15 +168,20 @@ class Replicas:
         self, controller_epoch: int, states: Sequence[PartitionState]
     ) -> dict[TopicPartition, ErrorCode]:
         """Become leader or follower of these partitions; create the logs of those that are new here."""
-        results = {}
+        results: dict[TopicPartition, ErrorCode] = {}
         async with self._changing:
             if self._is_stale(controller_epoch):
                 return {state.topic_partition: ErrorCode.STALE_CONTROLLER_EPOCH for state in states}
-            for state in states:
+            for first in range(0, len(states), _AT_ONCE):
+                some = states[first : first + _AT_ONCE]
                 if self.is_closing:  # the next start creates what is missing
-                    results[state.topic_partition] = ErrorCode.BROKER_NOT_AVAILABLE
+                    results |= dict.fromkeys(
+                        (s.topic_partition for s in some), ErrorCode.BROKER_NOT_AVAILABLE
+                    )
                     continue
-                results[state.topic_partition] = await self._follow_orders(state)
+                made = await self._create_logs(some)
+                for state in some:
+                    results[state.topic_partition] = self._follow_orders(state, made)
         return results
 
     def _is_stale(self, controller_epoch: int) -> bool:
@@ -183,12 +191,12 @@ class Replicas:
         self._controller_epoch = controller_epoch
         return False
 
-    async def _follow_orders(self, state: PartitionState) -> ErrorCode:
+    def _follow_orders(self, state: PartitionState, made: Mapping[TopicPartition, _Made]) -> ErrorCode:
         topic_partition = state.topic_partition
         partition = self.partitions.get(topic_partition)
         if partition is None:
             try:
-                partition = await self._add(state)
+                partition = self._add(state, made.get(topic_partition))
             except KafkaError as error:
                 self._offline_partitions[topic_partition] = error.detail
                 return error.code
@@ -199,16 +207,12 @@ class Replicas:
         self.on_moved(partition)
         return ErrorCode.NONE
 
-    async def _add(self, state: PartitionState) -> Partition:
+    def _add(self, state: PartitionState, made: _Made | None) -> Partition:
         topic_partition = state.topic_partition
-        log = self._find_log(topic_partition)
-        if log is None:
-            if self.offline and not state.is_new:  # an empty log in its place would look like lost records
-                detail = f"{topic_partition} may be in {', '.join(self.offline)}, which has failed"
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
-            if not state.is_new:
-                logger.warning("%s should be here and is not: it starts empty", topic_partition)
-            log = await self._create_log(topic_partition, state.topic_id)
+        log = self._find_log(topic_partition) if made is None else made
+        if isinstance(log, KafkaError):
+            raise log
+        assert log is not None, "what was not here was made"
         partition = Partition(self._broker_id, topic_partition, state.topic_id, log)
         self.partitions[topic_partition] = partition
         self._by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
@@ -223,18 +227,42 @@ class Replicas:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} is damaged: {damage}")
         return None
 
-    async def _create_log(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> Log:
-        """In the directory with the fewest partitions."""
-        if not self.directories:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory has failed")
-        directory = min(self.directories, key=lambda each: len(each.logs))
+    async def _create_logs(self, states: Sequence[PartitionState]) -> dict[TopicPartition, _Made]:
+        """The logs that are new here, or why there is none. They are made side by side: each waits for the disk."""
+        missing = [state for state in states if not self._is_here(state.topic_partition)]
+        counts = {directory: len(directory.logs) for directory in self.directories}
+        steps = [self._create_log(state, counts) for state in missing]
+        made = await asyncio.gather(*steps)
+        return {state.topic_partition: log for state, log in zip(missing, made, strict=True)}
+
+    def _is_here(self, topic_partition: TopicPartition) -> bool:
+        if topic_partition in self.partitions:
+            return True
+        return any(
+            topic_partition in each.logs or topic_partition in each.damaged for each in self.directories
+        )
+
+    async def _create_log(self, state: PartitionState, counts: dict[LogDirectory, int]) -> _Made:
+        """In the directory with the fewest partitions; `counts` knows of those that are under way, too."""
+        topic_partition = state.topic_partition
+        if self.offline and not state.is_new:  # an empty log in its place would look like lost records
+            detail = f"{topic_partition} may be in {', '.join(self.offline)}, which has failed"
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
+        if not counts:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory has failed")
+        if not state.is_new:
+            logger.warning("%s should be here and is not: it starts empty", topic_partition)
+        directory = min(counts, key=lambda each: counts[each])
+        counts[directory] += 1
         try:
-            await self._run(directory, directory.begin_create(topic_partition, topic_id))
+            await self._run(directory, directory.begin_create(topic_partition, state.topic_id))
             return directory.end_create(topic_partition)
+        except KafkaError as error:
+            return error
         except OSError as error:
             detail = f"{topic_partition} cannot be created in {directory.path}: {error}"
             logger.error(detail)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail) from error
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
 
     async def stop_replicas(
         self, controller_epoch: int, partitions: Mapping[TopicPartition, bool]
