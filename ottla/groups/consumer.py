@@ -201,17 +201,13 @@ class ConsumerGroup:
         return member
 
     def _returning(self, holder: Member, request: ConsumerGroupHeartbeatRequest, step: Step) -> Member:
-        """Somebody joins under an instance id that is taken: by one who left for a while, or whose reply was lost."""
-        member_id = request.member_id or str(self.around.new_id())
+        """Somebody joins under an instance id that is taken: its holder must have left for a while, or be classic."""
         if holder.classic is None and not holder.has_left_for_a_while:
-            if holder.id == member_id and holder.previous_epoch == 0:
-                check_epoch(holder, request.member_epoch, owned_by(request))
-                return holder
             raise KafkaError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"the instance id {request.instance_id!r} is held by {holder.id!r}, which has not left",
             )
-        return step.replace(holder, member_id)
+        return step.replace(holder, request.member_id or str(self.around.new_id()))
 
     def _decide_leave(
         self, request: ConsumerGroupHeartbeatRequest, now: Moment

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.groups.consumer import ConsumerGroup
 
 _MEMBER_ID_REQUIRED_SINCE = 4
+_NULL_PROTOCOL_SINCE = 7
 _MANY_LEAVE_SINCE = 3
 
 
@@ -47,7 +48,7 @@ def decide_join(
     if not request.member_id and request.group_instance_id is None:
         new_id = f"{asker.client_id}-{group.around.new_id()}"
         if asker.api_version >= _MEMBER_ID_REQUIRED_SINCE:
-            return Decision(_joined(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+            return Decision(_come_again(new_id, asker.api_version))
     else:
         new_id = request.member_id or f"{request.group_instance_id}-{group.around.new_id()}"
     step = group.step(now)
@@ -55,7 +56,7 @@ def decide_join(
     member = _taken_in(before, request, subscription, asker)
     after = group.advance(step, before, member, subscription.owned, now)
     assert after.classic is not None, "it was just taken in as a classic member"
-    reply = _joined(ErrorCode.NONE, after.id, after.epoch, after.classic.protocols[0][0])
+    reply = _joined(after, after.classic.protocols[0][0])
     if step.replaced is not None and may_downgrade(
         group.state, group.around.settings, step.replaced.id, after
     ):
@@ -126,17 +127,25 @@ def _taken_in(member: Member, request: JoinGroupRequest, said: Subscription, ask
     )
 
 
-def _joined(
-    code: ErrorCode, member_id: str, generation: int = -1, protocol_name: str | None = None
-) -> JoinGroupResponse:
-    is_in = code is ErrorCode.NONE
+def _come_again(member_id: str, version: int) -> JoinGroupResponse:
     return JoinGroupResponse(
-        error_code=code,
-        generation_id=generation,
-        protocol_type=CONSUMER if is_in else None,
-        protocol_name=protocol_name if is_in else "",
+        error_code=ErrorCode.MEMBER_ID_REQUIRED,
+        protocol_name=None if version >= _NULL_PROTOCOL_SINCE else "",
         leader="",
         member_id=member_id,
+        members=[],
+    )
+
+
+def _joined(member: Member, protocol_name: str) -> JoinGroupResponse:
+    """Nobody leads: so everybody comes to sync without assignments."""
+    return JoinGroupResponse(
+        error_code=ErrorCode.NONE,
+        generation_id=member.epoch,
+        protocol_type=CONSUMER,
+        protocol_name=protocol_name,
+        leader="",
+        member_id=member.id,
         members=[],
     )
 

@@ -1,8 +1,8 @@
 """A KIP-848 group whose last member of the new protocol goes, and that goes on as a classic group.
 
-One decision erases the old records and writes the new one, which says what members should have had. That is not the
-truth while they move, and one of them is gone: so everybody must join again. The classic group begins a rebalance as
-soon as it is in its place.
+One decision erases the old records and writes the new one, with what members have at this moment: no partition twice,
+and those of the one who goes not at all. So everybody must join again: the classic group begins a rebalance as soon as
+it is in its place.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from ottla.core.clock import Moment
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.classic_member import CONSUMER, ClassicMember, Supported, to_record
 from ottla.groups.classic_roster import elected_protocol
-from ottla.groups.consumer_member import NOTHING, Member, Partitions
+from ottla.groups.consumer_member import Member
 from ottla.groups.consumer_protocol import write_assignment
 from ottla.groups.consumer_records import no_group_entries
 from ottla.groups.consumer_state import ConsumerState
@@ -55,10 +55,7 @@ def to_classic(
     epoch: int | None = None,
 ) -> Downgrade:
     """The group without the leaving member, and with the joining one in its place if there is one."""
-    members = []
-    for one in _rest(state, leaving_id, joining):
-        target_of = leaving_id if one is joining else one.id
-        members.append(_converted(one, state.targets.get(target_of, NOTHING), around))
+    members = [_converted(one, around) for one in _rest(state, leaving_id, joining)]
     protocol = elected_protocol(members)
     value = GroupMetadataValue(
         protocol_type=CONSUMER,
@@ -86,7 +83,7 @@ def _rest(state: ConsumerState, leaving_id: str, joining: Member | None) -> list
     return rest if joining is None else [*rest, joining]
 
 
-def _converted(member: Member, target: Partitions, around: Surroundings) -> ClassicMember:
+def _converted(member: Member, around: Surroundings) -> ClassicMember:
     classic = member.classic
     assert classic is not None, "who stays speaks the classic protocol"
     return ClassicMember(
@@ -98,5 +95,5 @@ def _converted(member: Member, target: Partitions, around: Surroundings) -> Clas
         classic.session_timeout_ms,
         CONSUMER,
         tuple(Supported(name, metadata) for name, metadata in classic.protocols),
-        write_assignment(target, classic.protocols[0][1], around.topics),
+        write_assignment(member.assigned, classic.protocols[0][1], around.topics),
     )

@@ -14,12 +14,12 @@ IsFree = Callable[[uuid.UUID, int], bool]
 
 
 def check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH unless the member speaks from its epoch.
+    """Raises FENCED_MEMBER_EPOCH unless the member speaks from its epoch, or joins anew and holds nothing.
 
     The one before will do if it holds nothing but what it was given: then the reply that told it of its new epoch was
     lost on the way.
     """
-    if epoch == member.epoch:
+    if epoch == member.epoch or (epoch == 0 and owned == NOTHING):
         return
     is_a_step_behind = 0 <= epoch == member.previous_epoch < member.epoch
     if not (is_a_step_behind and owned is not None and is_within(owned, member.assigned)):

@@ -145,7 +145,7 @@ def described(
                 client_id=member.client_id,
                 client_host=member.client_host,
                 subscribed_topic_names=sorted(member.topic_names),
-                subscribed_topic_regex=member.topic_regex,
+                subscribed_topic_regex=member.topic_regex or "",
                 assignment=_named(member.assigned, topics),
                 target_assignment=_named(state.targets.get(member.id, NOTHING), topics),
                 member_type=_CONSUMER if member.classic is None else _CLASSIC,

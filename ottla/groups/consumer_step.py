@@ -65,8 +65,8 @@ class Step:
         is_new = before.id not in self._state.members and self.replaced is None
         if is_new or not member.has_same_metadata(before):
             self.entries.append(member_entry(self._group_id, member))
-        subscribes_anew = is_new or _subscription(member) != _subscription(before)
-        if subscribes_anew or looks_again:
+        subscribes_anew = _subscription(member) != _subscription(before)
+        if subscribes_anew or looks_again or self._state.epoch == 0:
             self._start_epoch_if(subscribes_anew, self._members_with(member), looks_again=looks_again)
         if self.epoch > self._state.assignment_epoch:
             target, target_epoch = self._assign(self._members_with(member))[member.id], self.epoch
@@ -106,11 +106,13 @@ class Step:
         return targets
 
     def _start_epoch_if(self, is_due: bool, members: Mapping[str, Member], *, looks_again: bool) -> None:
+        """A group begins in epoch 1; somebody with a subscription takes it to the next."""
         is_due = self._resolve_regexes(members, looks_again=looks_again) or is_due
         names = topics_of(members.values(), self._regexes.__getitem__)
         hashed = metadata_hash(names, self._around.topics)
-        if is_due or hashed != self._state.metadata_hash:
-            self.epoch += 1
+        is_due = is_due or hashed != self._state.metadata_hash
+        if is_due or self._state.epoch == 0:
+            self.epoch = max(self._state.epoch, 1) + is_due
             if self._state.has_partition_metadata:
                 self.entries.append(no_partition_metadata_entry(self._group_id))
             self.entries.append(epoch_entry(self._group_id, self.epoch, hashed))
