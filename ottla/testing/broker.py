@@ -54,6 +54,13 @@ class StoredRecord(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...]
 
+_FOR_TESTS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 4,
+}
+"""The first member of a group need not wait for others, nor the first client for a hundred partitions."""
+
 
 class AsyncBroker:
     """A broker on the running event loop. `async with` starts it, and removes its data in the end."""
@@ -145,7 +152,7 @@ class AsyncBroker:
             self._data_dir = tempfile.mkdtemp(prefix="ottla-")
             self._temporary = weakref.finalize(self, _remove_tree, self._data_dir, os.getpid())
         settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}", "log.dirs": self._data_dir}
-        return {**settings, **self._settings}
+        return {**settings, **_FOR_TESTS, **self._settings}
 
     # --- what tests ask -----------------------------------------------------------------------------------------
 
