@@ -4,8 +4,8 @@ The ranges stand here as plain numbers, so that ApiVersions, the first request o
 without importing messages that nobody sends. A handler is found by name when the first request of its API comes:
 the module is called as the module of the messages, the function as the API. Whoever adds an API adds a row.
 
-Old versions stay: aiokafka and kafkajs speak nothing flexible, and an old librdkafka sends uncompressed batches to
-a broker whose Produce does not start at 0.
+Old versions stay, also those that Kafka 4 has dropped: aiokafka and kafkajs speak nothing flexible, and an old
+librdkafka sends uncompressed batches to a broker whose Produce does not start at 0.
 """
 
 import functools
@@ -44,20 +44,39 @@ SERVED: dict[int, Served] = {
         Served(1, 0, 18),  # Fetch
         Served(2, 0, 11),  # ListOffsets
         Served(3, 0, 13),  # Metadata
+        Served(8, 0, 10),  # OffsetCommit
+        Served(9, 0, 10),  # OffsetFetch
         Served(10, 0, 6),  # FindCoordinator
+        Served(11, 0, 9),  # JoinGroup
+        Served(12, 0, 4),  # Heartbeat
+        Served(13, 0, 5),  # LeaveGroup
+        Served(14, 0, 5),  # SyncGroup
+        Served(15, 0, 6),  # DescribeGroups
+        Served(16, 0, 5),  # ListGroups
         Served(18, 0, 4),  # ApiVersions
         Served(19, 0, 7),  # CreateTopics
         Served(20, 0, 6),  # DeleteTopics
         Served(21, 0, 2),  # DeleteRecords
         Served(22, 0, 6),  # InitProducerId
         Served(23, 0, 4),  # OffsetForLeaderEpoch
+        Served(24, 0, 5),  # AddPartitionsToTxn
+        Served(25, 0, 4),  # AddOffsetsToTxn
+        Served(26, 0, 5),  # EndTxn
+        Served(27, 0, 2),  # WriteTxnMarkers
+        Served(28, 0, 5),  # TxnOffsetCommit
         Served(32, 0, 4),  # DescribeConfigs
         Served(33, 0, 2),  # AlterConfigs
         Served(35, 0, 5),  # DescribeLogDirs
         Served(37, 0, 3),  # CreatePartitions
+        Served(42, 0, 2),  # DeleteGroups
         Served(44, 0, 1),  # IncrementalAlterConfigs
+        Served(47, 0, 0),  # OffsetDelete
         Served(60, 0, 2),  # DescribeCluster
         Served(61, 0, 0),  # DescribeProducers
+        Served(65, 0, 0),  # DescribeTransactions
+        Served(66, 0, 2),  # ListTransactions
+        Served(68, 0, 1),  # ConsumerGroupHeartbeat
+        Served(69, 0, 1),  # ConsumerGroupDescribe
         Served(71, 0, 0),  # GetTelemetrySubscriptions
         Served(72, 0, 0),  # PushTelemetry
         Served(74, 0, 1),  # ListConfigResources
@@ -75,8 +94,11 @@ class Feature(NamedTuple):
     finalized_level: int
 
 
-FEATURES: tuple[Feature, ...] = ()
-"""None yet: groups and transactions bring `group.version` and `transaction.version`."""
+FEATURES: tuple[Feature, ...] = (
+    Feature("group.version", 0, 1, 1),  # 1: the consumer protocol (KIP-848)
+    Feature("transaction.version", 0, 2, 2),  # 2: every transaction has an epoch of its own (KIP-890)
+)
+"""Clients choose by these how they speak to coordinators."""
 
 
 def is_served(key: int, version: int) -> bool:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PRODUCE, API_VERSIONS = 0, 18
+PRODUCE, API_VERSIONS, WRITE_TXN_MARKERS = 0, 18, 27
+EXEMPT = frozenset({WRITE_TXN_MARKERS})
+"""Never throttled: others wait for the end of a transaction, and the answer has no place to tell of it."""
 Fault = Callable[[Call, Any], KafkaError | float | Awaitable[None] | None]
 """A hook of tests: an error to answer with, seconds or something else to wait for first, or None to let it pass. One
 that is false is not asked: requests take the way they take in production."""
@@ -125,7 +127,8 @@ class Dispatch:
         if response is None:
             return []
         throttle = self._broker.throttle
-        if type(throttle) is not NoThrottle and (delay_ms := throttle.delay_ms(call, size, response)) > 0:
+        is_limited = type(throttle) is not NoThrottle and call.api_key not in EXEMPT
+        if is_limited and (delay_ms := throttle.delay_ms(call, size, response)) > 0:
             response.throttle_time_ms = delay_ms
             self._broker.metrics.throttled_ms.labels().add(delay_ms)
             call.connection.mute(delay_ms / 1000)

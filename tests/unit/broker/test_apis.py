@@ -25,8 +25,23 @@ def test_every_served_api_has_its_handler(row):
 
 
 def test_clients_of_every_age_find_a_version_of_what_they_need():
-    oldest_max = {0: 3, 1: 4, 2: 1, 3: 0, 18: 0, 19: 0, 20: 0, 32: 0}
-    newest = {0: 13, 1: 18, 2: 11, 3: 13, 10: 6, 18: 4, 19: 7, 20: 6, 22: 6}
+    oldest_max = {0: 3, 1: 4, 2: 1, 3: 0, 8: 2, 9: 1, 11: 0, 18: 0, 19: 0, 20: 0, 24: 0, 32: 0}
+    newest = {
+        0: 13,
+        1: 18,
+        2: 11,
+        3: 13,
+        8: 10,
+        9: 10,
+        10: 6,
+        11: 9,
+        18: 4,
+        19: 7,
+        20: 6,
+        22: 6,
+        26: 5,
+        68: 1,
+    }
     assert all(is_served(key, version) for key, version in oldest_max.items())
     assert all(is_served(key, version) for key, version in newest.items())
 
@@ -46,6 +61,13 @@ def test_functions_are_called_as_the_apis():
 def test_a_finalized_level_lies_within_the_supported_ones():
     for feature in FEATURES:
         assert feature.min_level <= feature.finalized_level <= feature.max_level
+
+
+def test_groups_and_transactions_are_spoken_as_by_kafka_4():
+    assert {feature.name: feature.finalized_level for feature in FEATURES} == {
+        "group.version": 1,
+        "transaction.version": 2,
+    }
 
 
 def test_looking_at_the_table_imports_no_message_and_no_handler():

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from ottla.broker.apis import SERVED
+from ottla.broker.dispatch import EXEMPT, WRITE_TXN_MARKERS
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.network.peer import connect
 from ottla.protocol.messages.metadata import (
@@ -13,7 +14,8 @@ from ottla.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ottla.protocol.messages.offsets import OffsetFetchRequest
+from ottla.protocol.messages.sasl import SaslHandshakeRequest
+from ottla.protocol.messages.transactions import WriteTxnMarkersRequest
 from ottla.testing.broker import AsyncBroker
 from tests.unit.broker.client import (
     PRODUCE,
@@ -26,7 +28,7 @@ from tests.unit.broker.client import (
     response_of,
 )
 
-DESCRIBE_CLUSTER, API_VERSIONS, OFFSET_FETCH = 60, 18, 9
+DESCRIBE_CLUSTER, API_VERSIONS, SASL_HANDSHAKE = 60, 18, 17
 VERSION = 1
 
 
@@ -84,7 +86,7 @@ def bad_requests(node):
         b"\0\3\0\x63" + bytes(10),
         b"\0\3\xff\xff" + bytes(10),
         b"\0\0\0\x63" + bytes(10),
-        frame_of(OFFSET_FETCH, 1, OffsetFetchRequest(group_id="g", topics=[])),
+        frame_of(SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN")),
         describe()[:-1],
         b"\0\3\0\1" + bytes(4) + b"\0\1\xff",
     ],
@@ -101,10 +103,10 @@ def test_nonsense_is_no_request_and_is_counted(frame):
 
 def test_an_api_that_is_known_but_not_served_is_named():
     async def main(broker, caller):
-        with pytest.raises(ProtocolError, match="OffsetFetch v1 is not served here"):
-            caller.serve(frame_of(OFFSET_FETCH, 1, OffsetFetchRequest(group_id="g", topics=[])))
+        with pytest.raises(ProtocolError, match="SaslHandshake v1 is not served here"):
+            caller.serve(frame_of(SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN")))
 
-    if OFFSET_FETCH not in SERVED:
+    if SASL_HANDSHAKE not in SERVED:
         play(main)
 
 
@@ -340,8 +342,17 @@ def test_who_is_throttled_is_told_so_and_not_read_from():
 
 
 @pytest.mark.parametrize("key", sorted(SERVED))
-def test_every_answer_has_a_place_to_tell_of_a_throttle(key):
-    assert hasattr(SERVED[key].api.response, "throttle_time_ms")
+def test_an_answer_has_a_place_to_tell_of_a_throttle_or_there_is_none(key):
+    assert hasattr(SERVED[key].api.response, "throttle_time_ms") == (key not in EXEMPT)
+
+
+def test_markers_are_never_throttled():
+    async def main(broker, caller):
+        broker.node.throttle = throttle = Slow(250)
+        await caller.ask(frame_of(WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers=[])))
+        assert (caller.muted, throttle.asked) == ([], [])
+
+    play(main)
 
 
 def test_who_is_not_throttled_is_not_muted():

@@ -2,18 +2,11 @@
 
 import asyncio
 import contextlib
-import inspect
 from functools import wraps
-from importlib import import_module
 
-from ottla.broker.apis import Served
-from ottla.broker.call import Call
-from ottla.broker.refusals import refuse
-from ottla.core.errors import KafkaError
 from ottla.protocol.apis import api_named
-from ottla.protocol.codec import decode_exactly, encode_bytes
 from ottla.testing.broker import AsyncBroker
-from tests.unit.broker.client import Caller
+from tests.unit.broker.client import Caller, frame_of, response_of
 from tests.unit.broker.handlers.fakes import Permissions
 
 CONFIG = {
@@ -33,18 +26,10 @@ class Client:
 
     async def ask(self, name, version, **fields):
         api = api_named(name)
-        request = decode_exactly(api.request, encode_bytes(api.request(**fields), version), version)
-        handler = getattr(
-            import_module(f"ottla.broker.handlers.{api.module}"), Served(api.key, 0, version).function
-        )
-        call = Call(self._caller, api.key, version, 1, self._client_id)
-        try:
-            response = handler(self.node, call, request)
-            if inspect.isawaitable(response):
-                response = await response
-        except KafkaError as error:
-            response = refuse(request, error, version)
-        return decode_exactly(api.response, encode_bytes(response, version), version)
+        frame = frame_of(api.key, version, api.request(**fields), client_id=self._client_id)
+        _, response = response_of(api.key, version, await self._caller.ask(frame))
+        assert self._caller.closed == []
+        return response
 
 
 @contextlib.asynccontextmanager

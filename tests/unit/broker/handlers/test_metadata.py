@@ -4,7 +4,6 @@ import uuid
 
 import pytest
 
-from ottla.broker import apis
 from ottla.broker.apis import SERVED, Feature
 from ottla.broker.authorizer import NOT_ASKED, Operation
 from ottla.broker.handlers import metadata as handlers
@@ -97,7 +96,16 @@ def test_features_are_told_and_a_level_of_zero_only_to_those_who_understand_it(m
         ("metadata.version", 25),
     ]
     assert new.finalized_features_epoch == 0
-    assert apis.FEATURES == ()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_groups_and_transactions_of_kafka_4_are_in_force(version):
+    found = ask(broker_with(), "ApiVersions", version, client_software_name="a", client_software_version="1")
+    assert {each.name: each.max_version_level for each in found.finalized_features} == {
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+    assert found.finalized_features_epoch == 0
 
 
 # --- Metadata: brokers --------------------------------------------------------------------------------------------
