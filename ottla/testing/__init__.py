@@ -3,6 +3,7 @@
 broker, faults    a broker inside the program: `Broker`, its async twin `AsyncBroker`, errors and delays on demand
 plugin            the same as pytest fixtures
 disk              a simulated disk that forgets, tears and fails
+proxy             a network between clients and a broker that holds, loses, delays and repeats requests
 """
 
 from typing import TYPE_CHECKING, Any
