@@ -238,3 +238,18 @@ class CoordinatorConfig(Config):
     def check(self) -> None:
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+        for what in "session.timeout.ms", "heartbeat.interval.ms":
+            low, high = (self[f"group.consumer.{bound}.{what}"] for bound in ("min", "max"))
+            if low > high:
+                raise ConfigError(f"group.consumer.min.{what} is above group.consumer.max.{what}")
+            self.check_bounds(f"group.consumer.{what}", what, self[f"group.consumer.{what}"])
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ConfigError(
+                "group.consumer.heartbeat.interval.ms is not below group.consumer.session.timeout.ms"
+            )
+
+    def check_bounds(self, name: str, what: str, value: int) -> None:
+        """Raise unless a timeout of the new protocol lies within what the broker allows."""
+        low, high = (self[f"group.consumer.{bound}.{what}"] for bound in ("min", "max"))
+        if not low <= value <= high:
+            raise ConfigError(f"{name} is {value}, and must lie between {low} and {high}")

@@ -110,10 +110,21 @@ class Configs:
         if resource.type is ResourceType.TOPIC:
             return TopicConfig(values, broker=self.broker)
         if resource.type is ResourceType.GROUP:
-            return GroupConfig(values, broker=self.broker)
+            group = GroupConfig(values, broker=self.broker)
+            _check_group(group, self.broker)
+            return group
         if resource.type is ResourceType.CLIENT_METRICS:
             return ClientMetricsConfig(values)
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{_named(resource)} has no settings")
+
+
+def _check_group(group: GroupConfig, broker: "BrokerConfig") -> None:
+    """What is set for a group stays within what the broker allows to any."""
+    session, interval = group.consumer_session_timeout_ms, group.consumer_heartbeat_interval_ms
+    broker.check_bounds("consumer.session.timeout.ms", "session.timeout.ms", session)
+    broker.check_bounds("consumer.heartbeat.interval.ms", "heartbeat.interval.ms", interval)
+    if interval >= session:
+        raise ConfigError("consumer.heartbeat.interval.ms is not below consumer.session.timeout.ms")
 
 
 def _layer(broker: ConfigResource) -> Source:

@@ -1,6 +1,10 @@
 """The settings of coordinators have Kafka's defaults."""
 
+import pytest
+
+from ottla.broker.config import BrokerConfig
 from ottla.broker.config_coordinators import CoordinatorConfig
+from ottla.core.errors import ConfigError
 
 KAFKA = {
     "offsets.topic.num.partitions": 50,
@@ -29,3 +33,21 @@ def test_the_types_are_those_of_kafka():
     assert types["offsets.topic.replication.factor"] == "SHORT"
     assert types["offsets.topic.num.partitions"] == "INT"
     assert types["group.min.session.timeout.ms"] == "INT"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"group.consumer.min.session.timeout.ms": "70000"},
+        {"group.consumer.session.timeout.ms": "30000"},
+        {"group.consumer.heartbeat.interval.ms": "16000"},
+        {"group.consumer.min.heartbeat.interval.ms": "1000", "group.consumer.heartbeat.interval.ms": "999"},
+        {
+            "group.consumer.max.heartbeat.interval.ms": "50000",
+            "group.consumer.heartbeat.interval.ms": "46000",
+        },
+    ],
+)
+def test_timeouts_of_the_new_protocol_must_fit_each_other(settings):
+    with pytest.raises(ConfigError, match="group.consumer"):
+        BrokerConfig(settings)

@@ -142,3 +142,21 @@ def test_what_a_newer_broker_stored_does_not_harm(configs, caplog):
     configs.apply(ORDERS, {"retention.ms": "1000", "quantum.mode": "on"})
     assert configs.topic("orders").retention_ms == 1000
     assert "quantum.mode" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"consumer.session.timeout.ms": "44999"},
+        {"consumer.session.timeout.ms": "60001"},
+        {"consumer.heartbeat.interval.ms": "4999"},
+        {"consumer.heartbeat.interval.ms": "15001"},
+    ],
+)
+def test_a_group_stays_within_what_the_broker_allows(values):
+    configs = Configs(BrokerConfig({}))
+    group = ConfigResource(ResourceType.GROUP, "g")
+    with pytest.raises(KafkaError) as refused:
+        configs.check(group, values)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    configs.check(group, {"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": "15000"})
