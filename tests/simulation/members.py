@@ -1,0 +1,279 @@
+"""Members of groups: those that the clients assign (classic), and those that the coordinator does (KIP-848)."""
+
+import itertools
+import json
+from typing import Any
+
+from ottla.core.errors import ErrorCode
+from ottla.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
+from ottla.protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from tests.simulation.cluster import SESSION_MS, Cluster
+from tests.simulation.ledger import Place
+from tests.simulation.peers import Ask, Peer, Script, Sleep, code_of
+
+REBALANCE_MS = 2_000
+PARTITIONS = [("input", 0), ("input", 1), ("input", 2)]
+OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
+NO_COORDINATOR = {ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+class Consumer(Peer):
+    """What both kinds share: one coordinator at a time, offsets that only this client writes."""
+
+    def __init__(self, cluster: Cluster, name: str, group: str = "g") -> None:
+        super().__init__(cluster.world, name)
+        self.cluster = cluster
+        self.group = group
+        self.coordinator = cluster.names[0]
+        self.commits = itertools.count(1)
+        self.acknowledged = 0
+        self.rounds = 0
+        """How often it had something to itself."""
+        self.is_stopping = False
+        cluster.world.after(self.chance.randint(0, 200), self.start, node=name)
+
+    def start(self) -> None:
+        self.spawn(self.live())
+
+    def restart(self) -> None:
+        self.start()
+
+    def live(self) -> Script:
+        raise AssertionError("each kind has its own life")
+
+    def ask(self, api: str, request: Any, timeout_ms: int = 400) -> Script:
+        """Ask the coordinator; look for another one if it is none."""
+        reply = yield Ask(self.coordinator, api, request, timeout_ms)
+        if code_of(reply) in NO_COORDINATOR:
+            self.coordinator = self.cluster.coordinator(self.cluster.group_log, self.chance)
+        return reply
+
+    def commit(self, member_id: str, epoch: int, partition: tuple[str, int], note_epoch: object) -> Script:
+        """A new offset with a note that nobody else writes. True if it was acknowledged."""
+        number = next(self.commits)
+        note = f"{self.name}|{note_epoch}|{number}"
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=epoch,
+            member_id=member_id,
+            topics=[
+                OffsetCommitRequest.Topic(
+                    name=partition[0],
+                    partitions=[
+                        OffsetCommitRequest.Topic.Partition(
+                            partition_index=partition[1],
+                            committed_offset=number * 100 + int(self.name[-1]),
+                            committed_metadata=note,
+                        )
+                    ],
+                )
+            ],
+        )
+        reply = yield from self.ask("commit", request)
+        code = code_of(reply) or ErrorCode(reply.topics[0].partitions[0].error_code)
+        if not code:
+            self.cluster.ledger.check_acknowledged(note)
+            self.acknowledged += 1
+        return code
+
+    def fetch(self, partitions: list[tuple[str, int]], *, require_stable: bool = False) -> Script:
+        """The committed offsets, held against the ledger; None if nobody said."""
+        log = self.cluster.group_log
+        since = len(log.committed)
+        names = sorted({name for name, _ in partitions})
+        group = OffsetFetchRequest.Group(
+            group_id=self.group,
+            topics=[
+                OffsetFetchRequest.Group.Topic(
+                    name=name, partition_indexes=[index for each, index in partitions if each == name]
+                )
+                for name in names
+            ],
+        )
+        reply = yield from self.ask("fetch", (group, require_stable))
+        if code_of(reply):
+            return None
+        is_current, response = reply
+        found = {}
+        for topic in response.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    return None
+                place = Place(self.group, topic.name, each.partition_index)
+                self.cluster.ledger.check_fetched(
+                    place, each.committed_offset, since, len(log.committed), is_current=is_current
+                )
+                found[topic.name, each.partition_index] = each.committed_offset
+        return found
+
+
+class ClassicMember(Consumer):
+    """Joins, syncs, beats and commits; whoever leads divides the partitions. Now and then it leaves."""
+
+    member_id = ""
+
+    def live(self) -> Script:
+        self.member_id = ""
+        while True:
+            joined = yield from self.join()
+            if joined is None:
+                yield Sleep(self.chance.randint(20, 150))
+                continue
+            generation, partitions = joined
+            self.rounds += 1
+            code = yield from self.work(generation, partitions)
+            if code in OUT:
+                self.member_id = ""
+            if not self.is_stopping and self.chance.random() < 0.1:
+                yield from self.leave()
+
+    def join(self) -> Script:
+        """(generation, partitions), or None."""
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"whatever")],
+        )
+        reply = yield from self.ask("join", request, REBALANCE_MS + 3_000)
+        code = code_of(reply)
+        if code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID):
+            self.member_id = reply.member_id if code is ErrorCode.MEMBER_ID_REQUIRED else ""
+        if code:
+            return None
+        self.member_id = reply.member_id
+        assignments = []
+        if reply.leader == self.member_id:
+            members = sorted(member.member_id for member in reply.members)
+            assignments = [
+                SyncGroupRequest.Assignment(
+                    member_id=member, assignment=json.dumps(PARTITIONS[index :: len(members)]).encode()
+                )
+                for index, member in enumerate(members)
+            ]
+        synced = yield from self.ask(
+            "sync",
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=reply.generation_id,
+                member_id=self.member_id,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=assignments,
+            ),
+            REBALANCE_MS + 1_000,
+        )
+        if code_of(synced):
+            if code_of(synced) is ErrorCode.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+            return None
+        own = [tuple(each) for each in json.loads(bytes(synced.assignment) or b"[]")]
+        self.cluster.ledger.owns(self.group, reply.generation_id, self.member_id, own)
+        return reply.generation_id, own
+
+    def heartbeat(self, generation: int) -> Script:
+        request = HeartbeatRequest(group_id=self.group, generation_id=generation, member_id=self.member_id)
+        return code_of((yield from self.ask("heartbeat", request)))
+
+    def work(self, generation: int, partitions: list[tuple[str, int]]) -> Script:
+        """Read, commit and beat until the group has other plans; the error that says so."""
+        for _ in range(self.chance.randint(5, 60)):
+            yield Sleep(self.chance.randint(20, 150))
+            code = yield from self.heartbeat(generation)
+            if not code and partitions:
+                yield from self.fetch(partitions)
+                partition = self.chance.choice(partitions)
+                code = yield from self.commit(self.member_id, generation, partition, generation)
+            if code and code not in NO_COORDINATOR and code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return code
+        return ErrorCode.NONE
+
+    def leave(self) -> Script:
+        member = LeaveGroupRequest.Member(member_id=self.member_id)
+        yield from self.ask("leave", LeaveGroupRequest(group_id=self.group, members=[member]))
+        self.member_id = ""
+        yield Sleep(self.chance.randint(0, 500))
+
+
+class ConsumerMember(Consumer):
+    """Beats, and takes what it is given. Believes in what it owns for no longer than its session lasts."""
+
+    def live(self) -> Script:
+        self.cluster.ledger.leases(self.group, self.name, [], 0)  # a new life owns nothing
+        while True:
+            yield from self.stay()
+            yield Sleep(self.chance.randint(20, 400))
+
+    def crash(self) -> None:
+        super().crash()
+        self.cluster.ledger.leases(self.group, self.name, [], 0)
+
+    def stay(self) -> Script:
+        """From joining to being put out, or leaving."""
+        member_id, epoch, owned, is_changed = str(self.cluster.new_id()), 0, [], True
+        lease_ms = 0
+        for beat in itertools.count():
+            if not self.is_stopping and beat > 10 and self.chance.random() < 0.02:
+                self.cluster.ledger.leases(self.group, self.name, [], 0)
+                yield from self.ask("consumer_heartbeat", self.request(member_id, -1, owned, False))
+                return
+            asked_ms = self.world.now_ms
+            reply = yield from self.ask(
+                "consumer_heartbeat", self.request(member_id, epoch, owned, is_changed)
+            )
+            code = code_of(reply)
+            if code in OUT:
+                self.cluster.ledger.leases(self.group, self.name, [], 0)
+                return
+            is_changed = bool(code)  # whoever missed an answer tells everything
+            if self.world.now_ms > lease_ms:
+                pass  # what it owned may be somebody else's by now; the next answer tells
+            if not code:
+                epoch = reply.member_epoch
+                if reply.assignment is not None:
+                    given = [
+                        (t.topic_id, index)
+                        for t in reply.assignment.topic_partitions
+                        for index in t.partitions
+                    ]
+                    is_changed, owned = given != owned, given
+                lease_ms = asked_ms + SESSION_MS
+                self.cluster.ledger.leases(self.group, self.name, owned, lease_ms)
+                self.rounds += bool(owned)
+                if owned and self.chance.random() < 0.3:
+                    yield from self.use(member_id, epoch, owned)
+            yield Sleep(self.chance.randint(30, 150))
+
+    def use(self, member_id: str, epoch: int, owned: list[Any]) -> Script:
+        topic_id, index = self.chance.choice(owned)
+        partition = (self.cluster.topics.topic_of_id[topic_id].name, index)
+        yield from self.fetch([partition])
+        yield from self.commit(member_id, epoch, partition, "")
+
+    def request(
+        self, member_id: str, epoch: int, owned: list[Any], is_changed: bool
+    ) -> ConsumerGroupHeartbeatRequest:
+        ids = sorted({topic_id for topic_id, _ in owned})
+        everything = [
+            TopicPartitions(
+                topic_id=topic_id, partitions=[index for each, index in owned if each == topic_id]
+            )
+            for topic_id in ids
+        ]
+        is_full = is_changed or epoch == 0
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=REBALANCE_MS if is_full else -1,
+            subscribed_topic_names=["input", "more"] if is_full else None,
+            topic_partitions=([] if epoch == 0 else everything) if is_full else None,
+        )

@@ -1,0 +1,33 @@
+"""Groups under coordinators that load, unload and fail over at any point, over a network that loses and doubles."""
+
+import pytest
+
+from tests.simulation.cluster import Cluster
+from tests.simulation.members import ClassicMember, ConsumerMember
+from tests.simulation.seeds import seeds
+
+STORM_MS, END_MS = 5_000, 14_000
+
+
+def run_group(kind, seed, cluster_type=Cluster):
+    """Four members in a storm; afterwards they must all come to rest."""
+    cluster = cluster_type(seed, refusal=0.02 if seed % 3 == 0 else 0.0)
+    members = [kind(cluster, f"c{number}") for number in range(4)]
+    cluster.storm([member.name for member in members], STORM_MS)
+    cluster.world.run(STORM_MS)
+    for member in members:
+        member.is_stopping = True
+    acknowledged = [member.acknowledged for member in members]
+    cluster.world.run(END_MS)
+    for member, before in zip(members, acknowledged, strict=True):
+        if member.rounds == 0 or sum(each.acknowledged for each in members) == sum(acknowledged):
+            cluster.world.violate("everybody gets on in the end", f"{member.name} after {before} commits")
+    return cluster
+
+
+@pytest.mark.parametrize("kind", [ClassicMember, ConsumerMember])
+@pytest.mark.parametrize("part", range(4))
+def test_groups_keep_their_promises(kind, part):
+    for seed in seeds(40):
+        if seed % 4 == part:
+            run_group(kind, seed)
