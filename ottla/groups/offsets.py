@@ -133,7 +133,14 @@ class Offsets:
         return self._committed == other._committed and self._pending == other._pending
 
     def _keep(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+        topics = self._committed.get(group_id)
+        if topics is None:
+            topics = self._committed[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            topics[topic] = {partition: committed}
+        else:
+            partitions[partition] = committed
 
     def _settle(self, producer_id: int, group_id: str, where: TopicPartition) -> None:
         """The transaction has nothing more to say about the partition. Leaves no empty shells behind."""

@@ -7,6 +7,7 @@ of its own: it is there as soon as they are, until it is erased.
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NoReturn, TypeVar
 
 from ottla.core.clock import Moment
 from ottla.core.errors import ErrorCode, KafkaError
@@ -56,6 +57,8 @@ from ottla.protocol.messages.offsets import (
 from ottla.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.replication.machine import Alarm, Decision, Entry, Later, Producer, Ticket
 
+R = TypeVar("R")
+
 _MINUTE_MS = 60_000
 _OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 
@@ -83,6 +86,9 @@ class GroupShard:
         self._offsets = Offsets()
         self._groups = Groups(self._around, groups_max, self._offsets.holds)
 
+    def __len__(self) -> int:
+        return sum(1 for _ in self._groups)
+
     # --- members ------------------------------------------------------------------------------------------------
 
     def decide_join(
@@ -108,11 +114,16 @@ class GroupShard:
         before = self._groups.get(request.group_id)
         group = ClassicGroup(request.group_id, self._around)
         decision = group.decide_join(request, asker, ticket, now)
-        if isinstance(decision.reply, Later) or decision.reply.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        if (
+            not isinstance(decision.reply, Later)
+            and decision.reply.error_code != ErrorCode.MEMBER_ID_REQUIRED
+        ):
+            return decision
+        if before is None:
             self._groups.put(group)
-            if before is not None:
-                decision.entries = [*before.tombstones(), *decision.entries]
-        return decision
+            return decision
+        decision.entries = [*before.tombstones(), *decision.entries]
+        return self._expecting(group, decision)
 
     def decide_sync(
         self, request: SyncGroupRequest, asker: Asker, ticket: Ticket, now: Moment
@@ -162,12 +173,23 @@ class GroupShard:
         if request.member_epoch != 0:
             raise _no_consumer_group(request.group_id, group)
         if group is not None:
-            upgraded, decision = decide_upgrade(group, self._around, request, asker, now)
+            made, decision = decide_upgrade(group, self._around, request, asker, now)
         else:
             self._groups.check_room(request.group_id)
-            upgraded = ConsumerGroup(request.group_id, self._around)
-            decision = upgraded.decide_heartbeat(request, asker, now)
-        self._groups.put(upgraded)
+            made = ConsumerGroup(request.group_id, self._around)
+            decision = made.decide_heartbeat(request, asker, now)
+        return self._expecting(made, decision)
+
+    def _expecting(self, group: ClassicGroup | ConsumerGroup, decision: Decision[R]) -> Decision[R]:
+        """The decision makes this group; if it is refused, the group was never there."""
+
+        def give_up(error: KafkaError) -> NoReturn:
+            self._groups.give_up(group)
+            decision.answers = ()  # whoever waits in the group that stays goes on waiting
+            raise error
+
+        self._groups.expect(group)
+        decision.if_refused = give_up
         return decision
 
     # --- offsets ------------------------------------------------------------------------------------------------
@@ -189,7 +211,7 @@ class GroupShard:
         response, entries = offset_requests.commit(
             request, self._around.settings.offset_metadata_max_bytes, now.wall_ms
         )
-        return Decision(response, entries)
+        return Decision(response, entries, if_refused=_unchanged)
 
     def decide_txn_commit(
         self, request: TxnOffsetCommitRequest, asker: Asker, now: Moment
@@ -205,7 +227,8 @@ class GroupShard:
         response, entries = offset_requests.commit_in_transaction(
             request, self._around.settings.offset_metadata_max_bytes, now.wall_ms
         )
-        return Decision(response, entries, producer=Producer(request.producer_id, request.producer_epoch))
+        producer = Producer(request.producer_id, request.producer_epoch)
+        return Decision(response, entries, producer=producer, if_refused=_unchanged)
 
     def fetch_offsets(
         self, group: OffsetFetchRequest.Group, require_stable: bool
@@ -229,11 +252,12 @@ class GroupShard:
                 ErrorCode.NON_EMPTY_GROUP, f"{request.group_id!r} has members that may read any topic"
             )
         response, entries = offset_requests.delete(self._offsets, request, group.is_subscribed_to)
-        return Decision(response, entries)
+        return Decision(response, entries, if_refused=_unchanged)
 
     def decide_forget_topic(self, topic: str, now: Moment) -> Decision[None]:
         """The topic was deleted, and with it goes what was committed for it."""
-        return Decision(None, list(offset_requests.erase_topic(self._offsets, topic)), is_atomic=False)
+        entries = list(offset_requests.erase_topic(self._offsets, topic))
+        return Decision(None, entries, is_atomic=False, if_refused=_unchanged)
 
     def decide_expire(self, now: Moment) -> Decision[None]:
         """Forget offsets that are past their retention, and groups that have neither members nor offsets."""
@@ -246,7 +270,7 @@ class GroupShard:
             count = sum(map(len, self._offsets.of_group(group_id).values()))
             if group.is_empty and len(past) == count and not self._offsets.has_pending(group_id):
                 entries += group.tombstones()
-        return Decision(None, entries, is_atomic=False)
+        return Decision(None, entries, is_atomic=False, if_refused=_unchanged)
 
     def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
         """Every committed offset."""
@@ -258,7 +282,8 @@ class GroupShard:
         """Erase a group without members, with its offsets."""
         group = self._groups.find(group_id)
         group.check_delete()
-        return Decision(None, [*offset_requests.erase_group(self._offsets, group_id), *group.tombstones()])
+        entries = [*offset_requests.erase_group(self._offsets, group_id), *group.tombstones()]
+        return Decision(None, entries, if_refused=_unchanged)
 
     def describe(self, group_id: str, asker: Asker) -> DescribeGroupsResponse.Group:
         """A classic group. Any other is as good as dead; since version 6 that is an error."""
@@ -342,6 +367,11 @@ class GroupShard:
             if error.code == ErrorCode.STALE_MEMBER_EPOCH:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.detail) from error
             raise
+
+
+def _unchanged(error: KafkaError) -> NoReturn:
+    """Nothing was written and nothing had changed: whoever asked is told, and the shard goes on."""
+    raise error
 
 
 def _no_group(group_id: str) -> KafkaError:

@@ -6,8 +6,9 @@ lost with it that its members would not bring back.
 
 Where there are offsets there is a group: if it is erased and they are not, one that only keeps offsets takes its place.
 
-A request may put a group into another's place before its records are applied: tombstones of the old type are then for
-somebody who is no longer there, and are passed over. A shard that is read from the log comes to the same end.
+A group that a request makes in another's place is expected: it arrives with the first of its records, and what is left
+of the old one's tombstones is then for somebody who is no longer there, and passed over. A shard that is read from the
+log comes to the same end. If the records are refused, everything stays as it was.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ class Groups:
         self._has_offsets = has_offsets
         self._count_max = count_max
         self._groups: dict[str, AnyGroup] = {}
+        self._expected: dict[str, AnyGroup] = {}
 
     def __iter__(self) -> Iterator[AnyGroup]:
         return iter(self._groups.values())
@@ -89,11 +91,18 @@ class Groups:
     def put(self, group: AnyGroup) -> None:
         """Make it known, in place of any other of this name; that one's clocks stop."""
         before = self._groups.get(group.group_id)
-        if isinstance(before, ClassicGroup):
-            before.apply_tombstone()
-        elif before is not None:
-            before.clocks.stop_everything()
+        if before is not None:
+            _stop(before)
         self._groups[group.group_id] = group
+
+    def expect(self, group: AnyGroup) -> None:
+        """It will be known with the first of its records."""
+        self._expected[group.group_id] = group
+
+    def give_up(self, group: AnyGroup) -> None:
+        """Its records were refused."""
+        del self._expected[group.group_id]
+        _stop(group)
 
     def waiting(self) -> Iterator[Ticket]:
         """Whoever waits for a reply, in any group."""
@@ -116,6 +125,7 @@ class Groups:
 
     def apply_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
         """A record of a classic group. Whatever it says, it does not end a group of another type."""
+        self._arrive(group_id)
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return
@@ -132,6 +142,7 @@ class Groups:
         """A record of a group of the consumer protocol. A classic group makes room for it only if it has no records of
         its own: then it was put there for offsets that came first."""
         group_id: str = entry.key.group_id
+        self._arrive(group_id)
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             if entry.value is None or not (group is None or _only_keeps_offsets(group)):
@@ -145,6 +156,11 @@ class Groups:
             else:
                 self._erase(group_id)
 
+    def _arrive(self, group_id: str) -> None:
+        group = self._expected.pop(group_id, None)
+        if group is not None:
+            self.put(group)
+
     def _erase(self, group_id: str) -> None:
         del self._groups[group_id]
         if self._has_offsets(group_id):
@@ -153,3 +169,10 @@ class Groups:
 
 def _only_keeps_offsets(group: ClassicGroup) -> bool:
     return group.is_empty and not group.protocol_type
+
+
+def _stop(group: AnyGroup) -> None:
+    if isinstance(group, ClassicGroup):
+        group.apply_tombstone()
+    else:
+        group.clocks.stop_everything()

@@ -254,6 +254,73 @@ def test_an_empty_consumer_group_becomes_a_classic_one_and_its_offsets_stay(host
     assert groups(host)["group"] == ("Classic", "Stable")
 
 
+# --- when the log takes nothing ---
+
+
+@pytest.fixture
+def refusing(host):
+    """From now on nothing can be written."""
+
+    def refuse() -> None:
+        host.host.refuse_with = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the log is full")
+
+    yield refuse
+    host.host.refuse_with = None
+
+
+def test_a_group_whose_records_are_refused_was_never_there(host, refusing):
+    refusing()
+    with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+        consumer_heartbeat(host, "group", "x", 0)
+    assert not groups(host)
+    assert not len(host.shard.timers), "nobody's session ends later"
+
+
+def test_a_classic_group_that_cannot_be_upgraded_goes_on_with_everybody_who_waits(host, refusing):
+    host.settle("group")
+    waiting = host.join("group")
+    refusing()
+    with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+        consumer_heartbeat(host, "group", "x", 0)
+    assert waiting.is_waiting
+    host.host.refuse_with = None
+    assert groups(host)["group"] == ("Classic", "PreparingRebalance")
+    host.advance(60_000)
+    assert waiting.reply.error_code == ErrorCode.NONE, (
+        "the other did not join again, and the rebalance went on"
+    )
+
+
+def test_an_empty_consumer_group_that_cannot_be_erased_stays(host, refusing):
+    consumer_heartbeat(host, "group", "x", 0)
+    consumer_heartbeat(host, "group", "x", -1)
+    refusing()
+    with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+        raise host.join("group").reply
+    host.host.refuse_with = None
+    assert groups(host)["group"] == ("Consumer", "Empty")
+    assert not len(host.shard.timers)
+    consumer_heartbeat(host, "group", "x", 0)
+
+
+def test_commits_and_deletions_that_are_refused_change_nothing_and_can_be_tried_again(host, refusing):
+    host.commit("group", {ORDERS: 5})
+    refusing()
+    for ask in (
+        lambda: host.commit("group", {ORDERS: 6}),
+        lambda: host.txn_commit("group", {ORDERS: 6}),
+        lambda: host.delete_offsets("group", ORDERS),
+        lambda: host.delete_group("group"),
+        lambda: host.forget("orders"),
+    ):
+        with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+            ask()
+    assert host.fetch("group", ORDERS, is_stable=True) == {PLACE: 5}
+    host.host.refuse_with = None
+    host.delete_group("group")
+    assert not groups(host)
+
+
 # --- looking at groups ---
 
 
