@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LATE_MS = 300_000
+"""Beyond the longest timeout, before an open transaction is called late."""
 _OPENERS = 2
 """Threads that decompress what producers sent. Each may hold as much as a batch may decompress to, so they are few."""
 
@@ -329,8 +331,17 @@ class Broker:
         metrics.connections_refused.labels().follow(lambda: server.refused)
         metrics.bytes_in.labels().follow(lambda: server.hub.bytes_in)
         metrics.bytes_out.labels().follow(lambda: server.hub.bytes_out)
+        metrics.late_transactions.labels().follow(self._late_transactions)
         metrics.fetch_sessions.labels().follow(
             lambda: len(self.fetch_sessions) if "fetch_sessions" in self.__dict__ else 0
+        )
+
+    def _late_transactions(self) -> int:
+        """A transaction that its coordinator knows is aborted in time; one that it does not know stays (KIP-664)."""
+        latest = self.clock.now_ms() - self.config.transaction_max_timeout_ms - _LATE_MS
+        return sum(
+            partition.is_leader and partition.log.producers.has_open_since(latest)
+            for partition in self.replicas.partitions.values()
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinators import Coordinator, Surroundings
 from ottla.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
+from ottla.broker.lag import INTERVAL_MS, LagMeter
 from ottla.broker.markers import MarkerWriter, TransactionEnder
 from ottla.broker.upkeep import SoberClock
 from ottla.broker.verification import Guards, Verifier
@@ -73,6 +74,8 @@ class Coordination:
         self.transactions.on_effect = self._ender.carry_out
         broker.metadata.on_update = self._topics_changed
         clock = SoberClock(broker.clock)
+        self._lag = LagMeter(broker.replicas, broker.metrics, broker.clock)
+        self._follow_gauges()
         self._duties = [
             asyncio.create_task(self._repeat(duty, interval), name=name)
             for name, duty, interval in (
@@ -86,6 +89,7 @@ class Coordination:
                     partial(self._expire, self.transactions, clock),
                     lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
                 ),
+                ("measure lag", self._measure_lag, lambda: INTERVAL_MS),
             )
         ]
 
@@ -171,6 +175,22 @@ class Coordination:
         for shard in list(coordinator.shards.values()):
             self._decide(shard.run, partial(_expire, clock.now_ms()))
             await asyncio.sleep(0)
+
+    async def _measure_lag(self) -> None:
+        """For those who look at metrics; nobody else needs it kept."""
+        if self._broker.config.http_listen:
+            shards = list(self.groups.shards.values())
+            await self._lag.update(each for shard in shards for each in shard.machine.committed())
+
+    def _follow_gauges(self) -> None:
+        metrics, groups, transactions = self._broker.metrics, self.groups.shards, self.transactions.shards
+        metrics.groups.labels().follow(lambda: sum(len(shard.machine) for shard in groups.values()))
+        metrics.transactional_ids.labels().follow(
+            lambda: sum(len(shard.machine) for shard in transactions.values())
+        )
+        metrics.shards_loading.labels().follow(
+            lambda: self.groups.loading_count + self.transactions.loading_count
+        )
 
     @staticmethod
     def _decide(run: Callable[..., Any], decide: Callable[..., Decision[None]]) -> None:

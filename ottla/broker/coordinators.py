@@ -172,6 +172,10 @@ class Coordinator(Generic[M]):
     def is_loading(self) -> bool:
         return bool(self._loads)
 
+    @property
+    def loading_count(self) -> int:
+        return len(self._loads)
+
     def partition_of(self, key: str) -> int:
         """Which partition holds what is known of the key."""
         image = self._around.metadata.topics.get(self.topic)

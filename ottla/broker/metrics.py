@@ -40,6 +40,26 @@ class BrokerMetrics(Metrics):
     bytes_in = Counter("ottla_network_bytes_in_total", "Bytes received from clients since the start.")
     bytes_out = Counter("ottla_network_bytes_out_total", "Bytes sent to clients since the start.")
     fetch_sessions = Gauge("ottla_fetch_sessions", "Incremental fetch sessions.")
+    groups = Gauge("ottla_groups", "Groups that this broker coordinates.")
+    transactional_ids = Gauge("ottla_transactional_ids", "Transactional ids that this broker coordinates.")
+    shards_loading = Gauge(
+        "ottla_coordinator_shards_loading", "Partitions of coordinators that are being read from the log."
+    )
+    late_transactions = Gauge(
+        "ottla_partitions_with_late_transactions",
+        "Partitions led here in which a transaction is open for longer than any may be: readers of committed records "
+        "do not get past it.",
+    )
+    group_lag = Gauge(
+        "ottla_group_lag_offsets",
+        "Offsets between what a group has committed and what it could read, for partitions led here.",
+        labels=["group", "topic", "partition", "isolation"],
+    )
+    group_lag_seconds = Gauge(
+        "ottla_group_lag_seconds",
+        "Age of the next record that a group will read, for partitions led here.",
+        labels=["group", "topic", "partition", "isolation"],
+    )
 
 
 class ApiMeter:

@@ -110,6 +110,12 @@ class Producers:
             return oldest if first is None else min(first, oldest)
         return first
 
+    def has_open_since(self, time_ms: int) -> bool:
+        """Is a transaction open whose producer was last heard of at `time_ms` or before?"""
+        return any(
+            self._producers[producer_id].last_timestamp <= time_ms for producer_id in self._open_txns.values()
+        )
+
     def check(self, stamp: Stamp) -> WrittenBatch | None:
         """May this producer write this batch? Returns the batch that it repeats, if it does."""
         producer = self._producers.get(stamp.producer_id)

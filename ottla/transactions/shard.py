@@ -72,6 +72,9 @@ class TransactionShard:
         self._unmarked: dict[str, set[TopicPartition]] = {}  # of ended ones: where the marker is missing
         self._last_epochs: dict[str, int] = {}  # of empty ones: see Owner.last_epoch
 
+    def __len__(self) -> int:
+        return len(self._transactions)
+
     # --- machine ---------------------------------------------------------------------------------------------
 
     def apply(self, entry: Entry, producer: Producer | None) -> None:
