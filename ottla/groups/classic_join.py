@@ -32,7 +32,6 @@ PENDING_MAX: Final = 10_000
 """Ids given out in one group to members that have not come back: asking for ids must not fill the memory."""
 
 _MEMBER_ID_REQUIRED_SINCE = 4
-_NULL_PROTOCOL_SINCE = 7
 _SKIP_ASSIGNMENT_SINCE = 9
 
 
@@ -81,7 +80,7 @@ class Joining:
         return self._dynamic(new_id)
 
     def _refuse(self, code: ErrorCode, member_id: str) -> Decision[JoinGroupResponse]:
-        return Decision(join_refusal(code, member_id))
+        return Decision(join_refusal(code, member_id, self.asker.api_version))
 
     def _has_room(self) -> bool:
         """While members join again, those who came first keep their place; afterwards everybody who has one."""
@@ -104,7 +103,7 @@ class Joining:
             self.group.drop(self.turn, member)
         if self.group.state is ClassicState.PREPARING_REBALANCE:
             self.group.go_on(self.turn)
-        return self.turn.decision(join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        return self.turn.decision(join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "", self.asker.api_version))
 
     def _is_consistent(self) -> bool:
         """Does it speak with somebody? In an empty group, anything that is something will do."""
@@ -155,8 +154,7 @@ class Joining:
         try:
             member = self.roster.check(member_id, instance_id)
         except KafkaError as error:
-            nothing = None if self.asker.api_version >= _NULL_PROTOCOL_SINCE else ""
-            return Decision(join_refusal(error.code, member_id, nothing))
+            return self._refuse(error.code, member_id)
         is_news = tuple(member.protocols) != self.protocols
         match self.group.state:
             case ClassicState.COMPLETING_REBALANCE if not is_news:
@@ -172,8 +170,8 @@ class Joining:
     def _change(self, member: ClassicMember) -> None:
         request = self.request
         self.roster.change(member, self.protocols, request.session_timeout_ms, rebalance_timeout_of(request))
-        earlier = self.roster.hold_join(member, self.ticket, self.asker.api_version)
-        self.turn.tell(earlier, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        refusal = join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
+        self.turn.tell(self.roster.hold_join(member, self.ticket, self.asker.api_version), refusal)
 
     # --- static members ------------------------------------------------------------------------------------------
 
@@ -209,8 +207,7 @@ class Joining:
         )
 
     def _fence(self, old: ClassicMember) -> None:
-        nothing = None if old.join_version >= _NULL_PROTOCOL_SINCE else ""
-        refusal = join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id, nothing)
+        refusal = join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id, old.join_version)
         self.turn.tell(self.roster.release_join(old), refusal)
         self.turn.tell(old.sync_ticket, sync_refusal(ErrorCode.FENCED_INSTANCE_ID))
         old.sync_ticket = None
@@ -250,7 +247,8 @@ class Joining:
         self.group.incoming.pop(new.member_id, None)
         self.group.end_session(new)
         self.group.expect_sync_of(old.member_id, instead_of=new.member_id)
-        refusal = join_refusal(refused_as(error), "", response.protocol_name)
-        refusal.generation_id, refusal.protocol_type = response.generation_id, response.protocol_type
+        refusal = join_refusal(refused_as(error))
+        refusal.generation_id = response.generation_id
+        refusal.protocol_type, refusal.protocol_name = response.protocol_type, response.protocol_name
         refusal.leader = self.roster.leader_id or ""
         return [Answer(self.ticket, refusal)]

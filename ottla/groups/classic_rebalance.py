@@ -331,7 +331,7 @@ class Rebalances:
 
     def drop(self, turn: Turn, member: ClassicMember) -> None:
         """Out of the group. If it still waits, its client learns that it must come as a new member."""
-        turn.tell(member.join_ticket, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID))
+        turn.tell(member.join_ticket, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, "", member.join_version))
         turn.tell(member.sync_ticket, sync_refusal(ErrorCode.UNKNOWN_MEMBER_ID))
         self.roster.remove(member.member_id)
         self.end_session(member)

@@ -11,6 +11,8 @@ from ottla.replication.machine import Answer, Decision, Entry, Later, Ticket
 
 R = TypeVar("R")
 
+_NULL_PROTOCOL_SINCE = 7
+
 _REFUSED_AS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -58,10 +60,11 @@ class Turn:
         )
 
 
-def join_refusal(code: ErrorCode, member_id: str = "", protocol_name: str | None = "") -> JoinGroupResponse:
-    """A join that comes to nothing. The member's id comes back with the error."""
+def join_refusal(code: ErrorCode, member_id: str = "", version: int = 0) -> JoinGroupResponse:
+    """A join that comes to nothing. The member's id comes back with the error. Before v7, no protocol is an empty one."""
+    nothing = None if version >= _NULL_PROTOCOL_SINCE else ""
     return JoinGroupResponse(
-        error_code=code, member_id=member_id, leader="", protocol_name=protocol_name, members=[]
+        error_code=code, member_id=member_id, leader="", protocol_name=nothing, members=[]
     )
 
 

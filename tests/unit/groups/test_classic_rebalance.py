@@ -144,6 +144,19 @@ def test_a_member_that_dies_while_the_leader_assigns_begins_a_new_rebalance(clas
     assert set(classics.group.members) == {follower}
 
 
+def test_the_time_to_sync_begins_anew_with_each_generation(classics):
+    leader, follower = classics.settle({}, {})
+    classics.join(leader), classics.join(follower)
+    for second in range(110):
+        if second == 50:
+            classics.join(follower, protocols={"range": b"news"}), classics.join(leader)
+            assert classics.group.generation == 3
+        classics.heartbeat(leader), classics.heartbeat(follower)
+        assert set(classics.group.members) == {leader, follower}
+        classics.host.advance(1_000)
+    assert classics.group.is_empty, "sixty seconds after the second generation began"
+
+
 def test_timers_are_as_many_as_there_are_reasons(classics):
     ids = classics.settle({}, {})
     assert len(classics.host.timers) == 2, "two sessions"

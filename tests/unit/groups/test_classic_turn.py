@@ -43,3 +43,8 @@ def test_entries_without_a_way_back_are_our_mistake():
 )
 def test_members_are_told_what_it_means_for_them(said, told):
     assert refused_as(KafkaError(said)) == told
+
+
+@pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
+def test_no_protocol_is_null_since_that_can_be_said(version, name):
+    assert join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, "me", version).protocol_name == name
