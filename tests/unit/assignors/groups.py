@@ -17,7 +17,7 @@ def member(
 ) -> MemberSpec[str]:
     """`had` is a list as in "t0-0 t0-1"."""
     current: dict[str, frozenset[int]] = {}
-    for topic, partition in re.findall(r"(\S+)-(-?\d+)", had):
+    for topic, partition in re.findall(r"(\w+)-(-?\d+)", had):
         current[topic] = current.get(topic, frozenset()) | {int(partition)}
     return MemberSpec(frozenset(topics.split()), current, instance_id, generation_id=generation_id)
 

@@ -39,6 +39,13 @@ def test_what_is_held_stays_if_loads_allow_it():
     assert settled([[0, 1, 2], [2]], [2, 1], [[1, 1, 0], [0, 0, 1]]) == [[1, 1, 0], [0, 0, 1]]
 
 
+def test_no_move_is_made_only_to_make_another_one_unnecessary():
+    subscribers, held = [[0, 1, 2, 3], [0, 2, 3]], [[1, 0, 0, 1], [0, 0, 0, 0]]
+    assert cost(settled(subscribers, [2, 2], held), held) == (4, 1)
+    subscribers, held = [[0, 1, 2], [0, 2], [1]], [[1, 2, 1], [0, 0, 1], [0, 1, 0]]
+    assert cost(settled(subscribers, [4, 1, 1], held), held) == (12, 1)
+
+
 def test_nothing_better_can_be_found_by_trying_everything():
     source = random.Random(848)
     for _ in range(400):
