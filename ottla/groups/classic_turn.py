@@ -61,7 +61,7 @@ class Turn:
 
 
 def join_refusal(code: ErrorCode, member_id: str = "", version: int = 0) -> JoinGroupResponse:
-    """A join that comes to nothing. The member's id comes back with the error. Before v7, no protocol is an empty one."""
+    """A join that comes to nothing. The member's id comes back with it. Before v7, no protocol is an empty one."""
     nothing = None if version >= _NULL_PROTOCOL_SINCE else ""
     return JoinGroupResponse(
         error_code=code, member_id=member_id, leader="", protocol_name=nothing, members=[]
