@@ -98,6 +98,14 @@ class CoordinatorConfig(Config):
     group_max_size = Key(
         "group.max.size", int, _INT_MAX, at_least(1), doc="How many members a classic group may have."
     )
+    group_max_count = Key(
+        "group.max.count",
+        int,
+        500_000,
+        at_least(1),
+        doc="How many groups a broker coordinates before it refuses new ones. Kafka has no such bound: whoever makes "
+        "up group ids can fill its memory.",
+    )
     group_consumer_session_timeout_ms = Key(
         "group.consumer.session.timeout.ms",
         Duration,

@@ -111,7 +111,11 @@ class Coordination:
 
     def _new_group_shard(self, leader_epoch: int, now: Moment) -> GroupShard:
         broker = self._broker
-        return GroupShard(broker.config, broker.configs.group, broker.metadata, random_id, now)
+        # Hashes spread groups evenly enough for each shard to have its share of what the broker bears.
+        groups_max = max(1, broker.config.group_max_count // self.groups.partition_count)
+        return GroupShard(
+            broker.config, broker.configs.group, broker.metadata, random_id, now, groups_max=groups_max
+        )
 
     def _new_transaction_shard(self, leader_epoch: int, now: Moment) -> TransactionShard:
         broker = self._broker

@@ -176,11 +176,15 @@ class Coordinator(Generic[M]):
     def loading_count(self) -> int:
         return len(self._loads)
 
+    @property
+    def partition_count(self) -> int:
+        """Of the topic, or of what it will have when it is created."""
+        image = self._around.metadata.topics.get(self.topic)
+        return self._count() if image is None else len(image.partitions)
+
     def partition_of(self, key: str) -> int:
         """Which partition holds what is known of the key."""
-        image = self._around.metadata.topics.get(self.topic)
-        count = self._count() if image is None else len(image.partitions)
-        return place_of(key, count)
+        return place_of(key, self.partition_count)
 
     async def find(self, key: str) -> int:
         """Who coordinates the key. The topic is created if it does not exist. Raises COORDINATOR_NOT_AVAILABLE."""
