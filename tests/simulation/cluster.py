@@ -3,6 +3,7 @@
 Coordinators die and move. The data loses nothing, but messages to it get lost.
 """
 
+import itertools
 import uuid
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -44,7 +45,7 @@ GROUP_SETTINGS = SimpleNamespace(
     group_consumer_assignors=("uniform", "range"),
     group_consumer_migration_policy="bidirectional",
 )
-SESSION_MS = 1_200
+SESSION_MS = 800
 CONSUMER_SETTINGS = SimpleNamespace(
     consumer_session_timeout_ms=SESSION_MS, consumer_heartbeat_interval_ms=150
 )
@@ -87,14 +88,19 @@ class Broker(Peer):
     def _group(
         self, shard: GroupShard, call: Call, ticket: OnceTicket, sender: str, now: Moment
     ) -> Decision[Any]:
+        # A coordinator that was deposed without knowing may answer what needs no write, in Kafka too: whoever judges
+        # the answer must know.
+        is_current = self.groups.epoch == self.cluster.group_log.epoch
         if call.api == "fetch":
-            is_current = self.groups.epoch == self.cluster.group_log.epoch
             return Decision((is_current, shard.fetch_offsets(*call.request)))
         asker = Asker(VERSIONS[call.api], sender, "/127.0.0.1")
         if call.api in ("join", "sync"):
             decide = shard.decide_join if call.api == "join" else shard.decide_sync
             return decide(call.request, asker, ticket, now)
-        return getattr(shard, f"decide_{call.api}")(call.request, asker, now)
+        decision = getattr(shard, f"decide_{call.api}")(call.request, asker, now)
+        if call.api == "consumer_heartbeat":
+            decision.reply = (is_current, decision.reply)
+        return decision
 
     def _transaction(self, shard: TransactionShard, call: Call, sender: str, now: Moment) -> Decision[Any]:
         if call.api == "add":
@@ -149,14 +155,15 @@ class Broker(Peer):
 
 
 class Data(Peer):
-    """All partitions of all topics. Records are in the order of writing; who reads committed sees `committed`."""
+    """All partitions of all topics. Who reads committed sees `committed`, by the position at which it was written."""
 
     def __init__(self, cluster: "Cluster") -> None:
         super().__init__(cluster.world, "data")
         self.cluster = cluster
-        self.committed: dict[TopicPartition, list[Any]] = {}
+        self.committed: dict[TopicPartition, list[tuple[int, Any]]] = {}
+        self._positions = itertools.count()
         self._states: dict[TopicPartition, ProducerStates] = {}
-        self._open: dict[tuple[TopicPartition, int], list[tuple[str, Any]]] = {}
+        self._open: dict[tuple[TopicPartition, int], list[tuple[str, int, Any]]] = {}
         self._sequences: dict[tuple[TopicPartition, Producer], int] = {}
 
     def serve(self, sender: str, call: Call, answer: Callable[[Any], None]) -> None:
@@ -187,7 +194,7 @@ class Data(Peer):
         if sequence == expected:
             self._sequences[place, producer] = sequence + 1
             states.write(producer)
-            self._open.setdefault((place, producer.id), []).append((attempt, value))
+            self._open.setdefault((place, producer.id), []).append((attempt, next(self._positions), value))
             self.world.note(f"{place}: {value} by {producer} in {attempt}")
         answer(None)
 
@@ -200,9 +207,9 @@ class Data(Peer):
             return
         states.end(marker)
         span = self._open.pop((place, marker.producer.id), [])
-        self.cluster.ledger.ended(str(place), [attempt for attempt, _ in span], marker.is_commit)
+        self.cluster.ledger.ended(str(place), [attempt for attempt, _, _ in span], marker.is_commit)
         if marker.is_commit:
-            self.committed.setdefault(place, []).extend(value for _, value in span)
+            self.committed.setdefault(place, []).extend(record for _, *record in span)
         answer(None)
 
     @property
@@ -251,10 +258,11 @@ class Cluster:
         """Who coordinates, as somebody knows who may be behind the times."""
         return log.leader if log.leader is not None and chance.random() < 0.9 else chance.choice(self.names)
 
-    def storm(self, clients: list[str], end_ms: int = 6_000, gap_ms: int = 350) -> None:
+    def storm(self, clients: list[str], end_ms: int) -> None:
         """Faults for brokers and clients, and elections for no reason."""
         others = {"move groups": self.group_log.elect, "move transactions": self.transaction_log.elect}
-        Storm(self.world, [*self.names, *clients], ["data"], others, gap_ms=gap_ms, end_ms=end_ms).start()
+        nodes = [*self.names, *self.names, *clients]  # brokers are struck twice as often
+        Storm(self.world, nodes, ["data"], others, gap_ms=700, lasts_ms=(20, 600), end_ms=end_ms).start()
         self.world.after(end_ms, self._calm_logs)
 
     def _calm_logs(self) -> None:

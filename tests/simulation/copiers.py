@@ -12,11 +12,11 @@ from tests.simulation.ledger import Place
 from tests.simulation.members import NO_COORDINATOR, OUT, PARTITIONS, ClassicMember
 from tests.simulation.peers import Ask, Script, Sleep, code_of
 
-INPUT_COUNT = 12
+INPUT_COUNT = 30
 """Values in each partition of the input."""
 OUTPUTS = 2
 AGAIN = NO_COORDINATOR | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS}
-TIMEOUT_MS = 2_500
+TIMEOUT_MS = 1_500
 
 
 def output_of(partition: tuple[str, int], index: int) -> TopicPartition:
@@ -30,10 +30,12 @@ class Copier(ClassicMember):
         super().__init__(cluster, name)
         self.attempts = itertools.count(1)
         self.transaction_coordinator = cluster.names[1]
+        self.generation: int | None = None
+        self.group_error = ErrorCode.NONE
         self._sequences: dict[tuple[Producer, TopicPartition], int] = {}
 
     def live(self) -> Script:
-        self.member_id = ""
+        self.member_id, self.generation = "", None
         while True:
             joined = yield from self.join()
             producer = None if joined is None else (yield from self.init())
@@ -64,20 +66,36 @@ class Copier(ClassicMember):
         reply = yield from self.ask_transactions("init", request, 20)
         return None if code_of(reply) else Producer(reply.producer_id, reply.producer_epoch)
 
+    def beat(self, generation: int) -> Script:
+        """Beside the work, as consumers do it; `group_error` says what the group thinks of it."""
+        while self.generation == generation:
+            code = yield from self.heartbeat(generation)
+            if code and code not in AGAIN and self.generation == generation:
+                self.group_error = code
+                return
+            yield Sleep(100)
+
     def copy(self, generation: int, partitions: list[tuple[str, int]], producer: Producer) -> Script:
         """Transaction after transaction, until something goes wrong; the error, if that is what went wrong."""
+        self.generation, self.group_error = generation, ErrorCode.NONE
+        self.spawn(self.beat(generation))
+        code = yield from self.copy_until_told_otherwise(generation, partitions, producer)
+        self.generation = None
+        return code
+
+    def copy_until_told_otherwise(
+        self, generation: int, partitions: list[tuple[str, int]], producer: Producer
+    ) -> Script:
         positions = None
         while positions is None:
-            code = yield from self.heartbeat(generation)
-            if code and code not in AGAIN:
-                return code
+            if self.group_error:
+                return self.group_error
             positions = yield from self.fetch(partitions, require_stable=True) if partitions else {}
             yield Sleep(20)
         positions = {place: max(0, committed) for place, committed in positions.items()}
         while True:
-            code = yield from self.heartbeat(generation)
-            if code and code not in AGAIN:
-                return code
+            if self.group_error:
+                return self.group_error
             ready = [place for place in partitions if positions[place] < INPUT_COUNT]
             if not ready:
                 yield Sleep(self.chance.randint(100, 200))
@@ -101,6 +119,8 @@ class Copier(ClassicMember):
         if is_good:
             is_good = yield from self.commit_offset(attempt, generation, producer, partition, end)
         is_commit = is_good and self.chance.random() < 0.85
+        if is_commit:
+            self.cluster.ledger.asked.add(attempt)
         request = EndTxnRequest(
             transactional_id=self.name,
             producer_id=producer.id,
@@ -155,7 +175,7 @@ class Copier(ClassicMember):
             ],
         )
         for _ in range(4):
-            reply = yield from self.ask("txn_commit", request, 900)
+            reply = yield from self.ask("txn_commit", request, 250)
             code = code_of(reply) or ErrorCode(reply.topics[0].partitions[0].error_code)
             if code not in AGAIN:
                 break
@@ -170,7 +190,9 @@ def is_done(cluster: Cluster) -> bool:
 
 def check_output(cluster: Cluster) -> None:
     """Every value of the input is there, once, and those of one input are in their order."""
-    outputs = cluster.data.committed
+    outputs = {
+        place: [value for _, value in sorted(records)] for place, records in cluster.data.committed.items()
+    }
     copied = sorted(value for values in outputs.values() for value in values)
     expected = sorted((index, value) for _, index in PARTITIONS for value in range(INPUT_COUNT))
     if copied != expected:

@@ -31,6 +31,8 @@ class Ledger:
         """The notes of all committed offsets: clients write a different one each time."""
         self.outcomes: dict[str, bool] = {}
         """How each transaction ended, as the first partition had it."""
+        self.asked: set[str] = set()
+        """Those whose producers want them committed."""
         self.acknowledged: dict[str, bool] = {}
         """And as its producer was told."""
         self._history: dict[Place, list[tuple[int, int]]] = {}  # (offset in the log, committed offset)
@@ -129,7 +131,7 @@ class Ledger:
         leases = self._leases.setdefault(group, {})
         for holders in leases.values():
             holders.pop(member, None)
-        for partition in partitions:
+        for partition in partitions if until_ms > self.world.now_ms else ():
             holders = leases.setdefault(partition, {})
             others = [each for each, end_ms in holders.items() if end_ms > self.world.now_ms]
             if others:
@@ -145,6 +147,8 @@ class Ledger:
         if len(distinct) > 1:
             self.world.violate("a zombie writes into no other transaction", f"{where}: {', '.join(distinct)}")
         for attempt in distinct:
+            if is_commit and attempt not in self.asked:
+                self.world.violate("nothing is committed unasked", f"{attempt} at {where}")
             if self.outcomes.setdefault(attempt, is_commit) != is_commit:
                 self.world.violate("all or nothing", f"{attempt} ended both ways, {where} is the other")
             if self.acknowledged.get(attempt, is_commit) != is_commit:

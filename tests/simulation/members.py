@@ -17,7 +17,7 @@ from tests.simulation.cluster import SESSION_MS, Cluster
 from tests.simulation.ledger import Place
 from tests.simulation.peers import Ask, Peer, Script, Sleep, code_of
 
-REBALANCE_MS = 2_000
+REBALANCE_MS = 800  # not shorter than a session: see Ledger.leases
 PARTITIONS = [("input", 0), ("input", 1), ("input", 2)]
 OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
 NO_COORDINATOR = {ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE}
@@ -47,7 +47,7 @@ class Consumer(Peer):
     def live(self) -> Script:
         raise AssertionError("each kind has its own life")
 
-    def ask(self, api: str, request: Any, timeout_ms: int = 400) -> Script:
+    def ask(self, api: str, request: Any, timeout_ms: int = 150) -> Script:
         """Ask the coordinator; look for another one if it is none."""
         reply = yield Ask(self.coordinator, api, request, timeout_ms)
         if code_of(reply) in NO_COORDINATOR:
@@ -143,7 +143,7 @@ class ClassicMember(Consumer):
             protocol_type="consumer",
             protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"whatever")],
         )
-        reply = yield from self.ask("join", request, REBALANCE_MS + 3_000)
+        reply = yield from self.ask("join", request, REBALANCE_MS + 500)
         code = code_of(reply)
         if code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID):
             self.member_id = reply.member_id if code is ErrorCode.MEMBER_ID_REQUIRED else ""
@@ -169,7 +169,7 @@ class ClassicMember(Consumer):
                 protocol_name="range",
                 assignments=assignments,
             ),
-            REBALANCE_MS + 1_000,
+            REBALANCE_MS,
         )
         if code_of(synced):
             if code_of(synced) is ErrorCode.UNKNOWN_MEMBER_ID:
@@ -219,7 +219,6 @@ class ConsumerMember(Consumer):
     def stay(self) -> Script:
         """From joining to being put out, or leaving."""
         member_id, epoch, owned, is_changed = str(self.cluster.new_id()), 0, [], True
-        lease_ms = 0
         for beat in itertools.count():
             if not self.is_stopping and beat > 10 and self.chance.random() < 0.02:
                 self.cluster.ledger.leases(self.group, self.name, [], 0)
@@ -234,9 +233,8 @@ class ConsumerMember(Consumer):
                 self.cluster.ledger.leases(self.group, self.name, [], 0)
                 return
             is_changed = bool(code)  # whoever missed an answer tells everything
-            if self.world.now_ms > lease_ms:
-                pass  # what it owned may be somebody else's by now; the next answer tells
             if not code:
+                is_current, reply = reply
                 epoch = reply.member_epoch
                 if reply.assignment is not None:
                     given = [
@@ -245,8 +243,8 @@ class ConsumerMember(Consumer):
                         for index in t.partitions
                     ]
                     is_changed, owned = given != owned, given
-                lease_ms = asked_ms + SESSION_MS
-                self.cluster.ledger.leases(self.group, self.name, owned, lease_ms)
+                if is_current:
+                    self.cluster.ledger.leases(self.group, self.name, owned, asked_ms + SESSION_MS)
                 self.rounds += bool(owned)
                 if owned and self.chance.random() < 0.3:
                     yield from self.use(member_id, epoch, owned)

@@ -21,7 +21,7 @@ class Ask(NamedTuple):
     target: str
     api: str
     request: Any
-    timeout_ms: int = 400
+    timeout_ms: int = 150
 
 
 class Sleep(NamedTuple):

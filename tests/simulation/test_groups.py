@@ -6,7 +6,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.members import ClassicMember, ConsumerMember
 from tests.simulation.seeds import seeds
 
-STORM_MS, END_MS = 5_000, 14_000
+STORM_MS, END_MS = 8_000, 12_000
 
 
 def run_group(kind, seed, cluster_type=Cluster):

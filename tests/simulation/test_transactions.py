@@ -7,8 +7,8 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.copiers import Copier, check_output, is_done
 from tests.simulation.seeds import seeds
 
-STORM_MS, PATIENCE_MS = 6_000, 60_000
-LATE = Weather(drop=0.01, duplicate=0.05, delay_ms_max=10, straggler=0.08, straggler_ms_max=3_000)
+STORM_MS, PATIENCE_MS = 10_000, 60_000
+LATE = Weather(drop=0.005, duplicate=0.05, delay_ms_max=10, straggler=0.03, straggler_ms_max=3_000)
 
 
 def run_copiers(seed, cluster_type=Cluster, count=3):

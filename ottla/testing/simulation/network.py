@@ -24,7 +24,7 @@ class Weather(NamedTuple):
 
 
 CALM = Weather()
-ROUGH = Weather(drop=0.02, duplicate=0.02, delay_ms_max=10, straggler=0.03, straggler_ms_max=800)
+ROUGH = Weather(drop=0.01, duplicate=0.02, delay_ms_max=10, straggler=0.01, straggler_ms_max=800)
 
 
 class Network:
