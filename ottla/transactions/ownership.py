@@ -3,8 +3,8 @@
 A producer that names no id and epoch is a new owner: whoever came before is fenced. One that names them wants to go on
 after an error (KIP-360): it may, if nobody took over since. Who was replaced learns it here, and changes nothing.
 
-Kafka looks at the epoch only when no transaction is open; here a stale one is refused before an open transaction is
-touched, since the answer would be the same in the end, and the transaction somebody else's.
+Kafka (4.3 was seen to) looks at the epoch only when no transaction is open; here a stale one is refused before an open
+transaction is touched, since the answer would be the same in the end, and the transaction somebody else's.
 """
 
 from collections.abc import Callable

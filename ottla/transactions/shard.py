@@ -43,8 +43,6 @@ R = TypeVar("R")
 
 RETRY_MS = 10_000
 """When to try again what could not be written. Kafka looks for transactions that are overdue as often."""
-_ABORTABLE_SINCE = 5
-"""The first version of AddPartitionsToTxn that knows TRANSACTION_ABORTABLE."""
 _NEWEST_VERSION = 5
 
 
@@ -176,28 +174,26 @@ class TransactionShard:
         return Decision(None, [after.to_entry()], if_refused=_refuse)
 
     def verify_partitions(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        *,
-        api_version: int = _NEWEST_VERSION,
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Are these part of the open transaction? A partition's leader asks before it lets the producer write."""
+        """Are these part of the open transaction? A partition's leader asks before it lets the producer write.
+
+        The codes are Kafka's for every version that can verify; what older producers get to see is the leader's to say.
+        """
         try:
             transaction = self._of(transactional_id, producer.id)
             if transaction.producer_id != producer.id:
                 raise ending.not_its_id(transactional_id, producer.id)
             if transaction.producer_epoch != producer.epoch:
-                raise ending.fenced(transaction, producer, api_version)
+                raise ending.fenced(transaction, producer, _NEWEST_VERSION)
             if transaction.state.is_prepared:
                 raise ending.being_ended(transaction)
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
-        is_known = api_version >= _ABORTABLE_SINCE
-        missing = ErrorCode.TRANSACTION_ABORTABLE if is_known else ErrorCode.INVALID_TXN_STATE
         return {
-            partition: ErrorCode.NONE if partition in transaction.partitions else missing
+            partition: ErrorCode.NONE
+            if partition in transaction.partitions
+            else ErrorCode.TRANSACTION_ABORTABLE
             for partition in partitions
         }
 

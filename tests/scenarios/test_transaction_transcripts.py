@@ -3,7 +3,7 @@
     init t [as 1000/0] [timeout=MS] [v=N]     InitProducerId; versions are the newest unless given
     add t 1000/0 a-0 a-1 [v=N]                AddPartitionsToTxn
     commit t 1000/0 [v=N], abort ...          EndTxn
-    verify t 1000/0 a-0 [v=N]                 AddPartitionsToTxn, verify only
+    verify t 1000/0 a-0                       AddPartitionsToTxn, verify only
     mark a-0 / mark                           markers were written to these partitions, or to all
     wait MS                                   time passes
     restart                                   another broker loads the log
@@ -84,8 +84,7 @@ class Narrator:
 
     def do_verify(self, words, options):
         asked = partitions(*words[2:])
-        version = int(options.get("v", ADD))
-        codes = self.stage.shard.verify_partitions(words[0], who(words[1]), asked, api_version=version)
+        codes = self.stage.shard.verify_partitions(words[0], who(words[1]), asked)
         return "\n".join(f"{partition} {codes[partition].name}" for partition in asked)
 
     def do_mark(self, words, options):

@@ -130,7 +130,6 @@ def test_a_leader_learns_which_partitions_are_part_of_the_transaction(stage):
     inside, outside = partitions("a-0", "a-1")
     verify = stage.shard.verify_partitions
     assert verify("t", owner, [inside, outside]) == {inside: 0, outside: 120}
-    assert verify("t", owner, [inside, outside], api_version=4) == {inside: 0, outside: 48}
     assert verify("t", Producer(owner.id, 7), [inside]) == {inside: 90}
     assert verify("t", Producer(1, 0), [inside]) == {inside: 49}
     assert verify("unknown", owner, [inside]) == {inside: 49}
