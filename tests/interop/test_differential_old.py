@@ -14,7 +14,7 @@ from tests.oracles import apache_kafka
 
 KAFKA = "3.9.2"
 QUICK_TO_START = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-UNTIL = {0: 2, 1: 3, 2: 0, 19: 1, 20: 0, 23: 1, 32: 0, 35: 0}
+UNTIL = {0: 2, 1: 3, 2: 0, 8: 1, 9: 0, 19: 1, 20: 0, 23: 1, 27: 0, 32: 0, 35: 0}
 """The last version of an API that Kafka 4 does not speak."""
 GIVEN_UP = {key: Versions(0, UNTIL.get(key, -1)) for key in range(128)}
 

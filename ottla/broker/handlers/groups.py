@@ -250,6 +250,8 @@ async def list_groups(broker: "Broker", call: Call, request: ListGroupsRequest) 
         lambda shard: shard.list(request.states_filter, request.types_filter)
     )
     groups = [group for each in lists for group in each]
+    for each in groups:
+        each.group_type = each.group_type.lower()  # as Kafka writes it
     allows = broker.authorizer.allows
     if not allows(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         groups = [

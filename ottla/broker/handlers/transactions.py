@@ -180,10 +180,7 @@ async def _add_or_verify(
     producer = Producer(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return await broker.transactions.read(
-            transactional_id,
-            lambda shard: shard.verify_partitions(
-                transactional_id, producer, places, api_version=call.version
-            ),
+            transactional_id, lambda shard: shard.verify_partitions(transactional_id, producer, places)
         )
     version = 2 if call.version >= FROM_BROKERS_SINCE else 0
     await broker.transactions.run(

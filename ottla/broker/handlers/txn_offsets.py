@@ -14,6 +14,7 @@ from ottla.broker.authorizer import Operation
 from ottla.broker.call import Call
 from ottla.broker.handlers.asking import asker_of, check_group, check_group_id, check_transactional_id
 from ottla.broker.handlers.sieve import Sieve
+from ottla.broker.verification import is_open
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -59,10 +60,11 @@ async def _commit(broker: "Broker", call: Call, request: TxnOffsetCommitRequest)
     guards = broker.coordination.verifier.guards
     guard = guards.hold(place, request.producer_id)
     try:
-        if call.version >= ADDS_SINCE:
-            await _add(broker, request, place)
-        elif broker.config.transaction_partition_verification_enable:
-            await _verify(broker, request, place)
+        if not _is_known(broker, request, place):
+            if call.version >= ADDS_SINCE:
+                await _add(broker, request, place)
+            elif broker.config.transaction_partition_verification_enable:
+                await _verify(broker, request, place)
         if guard.is_broken:
             raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"a marker for {place} came first")
         asker = asker_of(call)
@@ -71,6 +73,13 @@ async def _commit(broker: "Broker", call: Call, request: TxnOffsetCommitRequest)
         )
     finally:
         guards.release(guard)
+
+
+def _is_known(broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition) -> bool:
+    """Offsets of this very transaction lie there already, so it was asked before."""
+    partition = broker.replicas.partitions.get(place)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    return partition is not None and is_open(partition, producer)
 
 
 async def _add(broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition) -> None:

@@ -72,7 +72,7 @@ async def directories(talk: Talk) -> None:
 
 
 async def coordinators(talk: Talk) -> None:
-    """FindCoordinator: of nothing, and of what has none. The others are to come."""
+    """FindCoordinator: of nothing, and of what has none. Those that there are come with groups and transactions."""
     for kind in (0, 1, 2, 3, -1):
         await talk.ask(f"{kind} none", FindCoordinatorRequest(key_type=kind, coordinator_keys=[]), since=4)
     for kind in (2, 3, -1):

@@ -5,13 +5,22 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ottla.network.peer import connect
 from ottla.protocol.wiretypes import Versions
-from tests.interop.dialogues import cluster, reading, settings, topics, writing
+from tests.interop.dialogues import (
+    cluster,
+    consumers,
+    groups,
+    reading,
+    settings,
+    topics,
+    transactions,
+    writing,
+)
 from tests.interop.dialogues.talk import Answers, Talk, differences
 
 Dialogue = Callable[[Talk], Awaitable[None]]
 DIALOGUES: dict[str, Dialogue] = {
     f"{module.__name__.rpartition('.')[2]} {dialogue.__name__}": dialogue
-    for module in (topics, cluster, settings, writing, reading)
+    for module in (topics, cluster, settings, writing, reading, groups, consumers, transactions)
     for dialogue in module.ALL
 }
 PRODUCE, FETCH = 0, 1

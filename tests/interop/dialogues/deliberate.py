@@ -5,7 +5,7 @@ A pattern matches a whole line of `talk.differences`: the API, the question, the
 
 _UNKNOWN = "there is a code for it, Kafka answers UNKNOWN_SERVER_ERROR"
 _ALL = "everything that was asked for is answered for, Kafka leaves this out"
-_TO_COME = "groups, transactions and more are to come"
+_TO_COME = "more is to come"
 _NEW_TOPIC = r"CreateTopics .*: \.topics\[.*\]\.configs"
 _OF_TOPIC = r"DescribeConfigs .*: \.results\[.*\]\.configs"
 _OF_BROKER = r"DescribeConfigs (some of )?broker( synonyms)?: \.results\[1\]\.configs"
@@ -71,13 +71,15 @@ MEANT = {
     r"IncrementalAlterConfigs segment\.bytes is '\d+': .*": "small segments are for tests",
     r"IncrementalAlterConfigs segment\.index\.bytes is '.*': .*": "an index has room for entries",
     r"IncrementalAlterConfigs (producer\.id\.expiration\.ms|remote\.copy\.lag\.(bytes|ms)) is .*": "see above",
+    # --- coordinators ------------------------------------------------------------------------------------------
+    r"OffsetCommit topic twice: .*": "what is named twice is answered twice; Kafka puts both together",
+    r"WriteTxnMarkers no topics: .*": _ALL,
     # --- records -----------------------------------------------------------------------------------------------
     r"Produce bytes behind: .*": "what is no batch was not meant to be stored",
     r"Produce first offset 9: .*": "offsets are given by the log, whatever stood there",
     r"Produce codec 5: .*": "there is a code for it, Kafka answers UNKNOWN_SERVER_ERROR",
     r"Produce not gzip: .*": "nothing opens it on the way in, unless the topic asks for that",
     r"Produce claims the broker's time: .*": "the time is the broker's to set",
-    r"Produce in no transaction: .*": "there are no transactions yet, Kafka says that the id is not allowed",
     r"Produce (a few bytes|(magic . )?cut short): .*": (
         "a batch without its end is damaged, which a producer may cure by another try"
     ),
@@ -100,6 +102,7 @@ MEANT_OF_OLD = {
     rf"{_OF_TOPIC}\[.*\]\.is_default": "Kafka does not fill in this field of v0 any more",
     r"DescribeConfigs metrics: .*": "the defaults of what nobody has set are told since Kafka 4",
     rf"{_OF_BROKER}\[.*\]\.value": "defaults that Kafka 4 changed",
+    r"Offset(Commit|Fetch) .*": "offsets of version 0 are kept as others; Kafka kept them in ZooKeeper, and has none",
     r"Produce codec ZSTD: .*": "KIP-110 wants Produce v7 for it; Kafka forgets to ask before v3",
     r"Produce no bytes: .*": "no records are refused in all versions, not only since v3",
     r"Produce too late by default: .*": "Kafka 4 made it the default to refuse what is an hour ahead",

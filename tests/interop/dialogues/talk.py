@@ -33,7 +33,10 @@ _SIZES = {"total_bytes", "usable_bytes", "session_id"}
 _MOMENT_MAX_MS = 600_000
 _KEYS = ("name", "topic_name", "topic", "resource_name", "key", "topic_id", "api_key", "index")
 _KEYS += ("partition_index", "partition", "broker_id", "node_id", "batch_index", "producer_id")
+_KEYS += ("group_id", "transactional_id", "member_id")
 """What tells the rows of a list apart; the first one that a row has."""
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_-]{22}$")
+"""Ids of members that a broker has made up."""
 Answers = dict[tuple[str, int], dict[str, Any]]
 """The fields of an answer by the question and the version."""
 
@@ -153,6 +156,8 @@ class Talk:
             return value > 0
         if isinstance(value, uuid.UUID):
             return self._id(value)
+        if name in ("member_id", "leader") and isinstance(value, str):
+            return _UUID.sub("<id>", value)
         if name == "producer_id" and value >= 0:
             return self.known.get(value, "an id")
         if isinstance(value, bytes | bytearray | memoryview):
@@ -167,10 +172,12 @@ class Talk:
         return next((f"id of {name}" for name, known in self.ids.items() if known == value), "an id")
 
     def _name(self, value: Any) -> str:
+        if not getattr(type(value), "__slots__", ()):
+            return str(value)
         for key in _KEYS:
             if hasattr(value, key) and getattr(value, key) not in ("", None, NULL_UUID):
                 return str(self._field(key, getattr(value, key)))
-        return "" if getattr(type(value), "__slots__", ()) else str(value)
+        return ""
 
 
 def differences(theirs: Answers, ours: Answers) -> dict[str, str]:

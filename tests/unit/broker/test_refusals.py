@@ -11,7 +11,7 @@ from ottla.protocol.codec import decode_exactly, encode_bytes
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.groups import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.protocol.messages.offsets import OffsetForLeaderEpochRequest
+from ottla.protocol.messages.offsets import OffsetFetchRequest, OffsetForLeaderEpochRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.topics import DeleteTopicsRequest
 from ottla.protocol.schema import declaration
@@ -134,6 +134,23 @@ def test_the_coordinator_of_many_keys_is_refused_for_each():
         ("b", 6, -1),
     ]
     assert refuse(FindCoordinatorRequest(key="a"), ERROR, 3).error_code == 6
+
+
+def test_offsets_are_refused_at_partitions_then_on_top_then_for_each_group():
+    topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=[3, 5])]
+    one = OffsetFetchRequest(group_id="g", topics=topics)
+    (topic,) = refuse(one, ERROR, 1).topics
+    assert [(each.partition_index, each.error_code, each.committed_offset) for each in topic.partitions] == [
+        (3, 6, -1),
+        (5, 6, -1),
+    ]
+    response = refuse(one, ERROR, 7)
+    assert (response.error_code, response.topics) == (6, [])
+    group = OffsetFetchRequest.Group(group_id="g", topics=None)
+    assert [
+        (each.group_id, each.error_code)
+        for each in refuse(OffsetFetchRequest(groups=[group]), ERROR, 8).groups
+    ] == [("g", 6)]
 
 
 def test_names_that_come_bare_go_back_in_their_structs():

@@ -338,8 +338,7 @@ async def test_groups_are_listed_by_state_and_type_to_those_who_may_see_them():
         for version in range(6):
             assert set(await listed(version)) == {GROUP, "offsets-only"}
         found = (await listed(5, states_filter=["stable"]))[GROUP]
-        assert (found.protocol_type, found.group_state) == ("consumer", "Stable")
-        assert found.group_type.lower() == "classic"
+        assert (found.protocol_type, found.group_state, found.group_type) == ("consumer", "Stable", "classic")
         assert set(await listed(5, states_filter=["Empty"], types_filter=["classic"])) == {"offsets-only"}
         assert await listed(5, types_filter=["consumer"]) == {}
         client.node.authorizer.deny(Operation.DESCRIBE, GROUP)

@@ -100,6 +100,18 @@ async def test_a_transaction_that_knows_nothing_of_the_group_cannot_commit_its_o
 
 
 @scenario
+async def test_a_transaction_that_has_committed_here_is_not_asked_again():
+    async with coordinating("tea") as client:
+        owner = await Owner(client).init()
+        await owner.commit(5, ("tea", 0, 7))
+        client.node.transactions.close()
+        assert await owner.commit(5, ("tea", 1, 8)) == [("tea", 1, ErrorCode.NONE)]
+        assert await owner.commit(3, ("tea", 1, 9)) == [("tea", 1, ErrorCode.NONE)]
+        owner.me["producer_epoch"] += 1
+        assert await owner.commit(5, ("tea", 1, 9)) == [("tea", 1, ErrorCode.NOT_COORDINATOR)]
+
+
+@scenario
 async def test_verification_can_be_turned_off():
     async with coordinating("tea", config={"transaction.partition.verification.enable": False}) as client:
         owner = await Owner(client).init()
