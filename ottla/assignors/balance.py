@@ -7,6 +7,7 @@ own first; so nothing moves that the loads did not ask for.
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 
 from ottla.assignors.claims import Owners
 from ottla.assignors.flows import Flows
@@ -73,30 +74,34 @@ def _flow(
     """Wishes differ: first how many partitions of each topic everybody gets, then which."""
     member_ids = in_order(members)
     places = {member_id: place for place, member_id in enumerate(member_ids)}
-    kept: list[list[list[int]]] = []
+    topic_places = {topic: place for place, topic in enumerate(topics)}
+    subscribers: list[list[int]] = [[] for _ in topics]
+    for place, member_id in enumerate(member_ids):
+        for topic in members[member_id].subscribed & topic_places.keys():
+            subscribers[topic_places[topic]].append(place)
+
+    own: list[dict[int, list[int]]] = []  # by topic and member, the partitions
     for topic in topics:
-        owner_of = owners.get(topic, {})
-        held: list[list[int]] = [[] for _ in member_ids]
-        for partition in sorted(owner_of):
-            held[places[owner_of[partition]]].append(partition)
-        kept.append(held)
+        own_of_topic: dict[int, list[int]] = {}
+        for partition, owner in sorted(owners.get(topic, {}).items()):
+            own_of_topic.setdefault(places[owner], []).append(partition)
+        own.append(own_of_topic)
 
     flows = Flows(
-        subscribers=[
-            [place for place, m in enumerate(member_ids) if t in members[m].subscribed] for t in topics
-        ],
+        member_count=len(member_ids),
+        subscribers=subscribers,
         partition_counts=[partition_counts[topic] for topic in topics],
-        held=[[len(partitions) for partitions in held] for held in kept],
+        held=[{place: len(partitions) for place, partitions in each.items()} for each in own],
     )
     flows.settle()
 
     shares: Shares[T] = {member_id: {} for member_id in member_ids}
-    for topic, held, counts in zip(topics, kept, flows.counts, strict=True):
-        stays = {p for place, partitions in enumerate(held) for p in partitions[: counts[place]]}
-        free = iter([p for p in range(partition_counts[topic]) if p not in stays])
-        for place, count in enumerate(counts):
-            if count:
-                own = held[place][:count]
-                own += [next(free) for _ in range(count - len(own))]
-                shares[member_ids[place]][topic] = own
+    for topic, own_of_topic, counts, takers in zip(topics, own, flows.counts, subscribers, strict=True):
+        stays = {place: partitions[: counts[place]] for place, partitions in own_of_topic.items()}
+        kept = set().union(*stays.values())
+        free = iter([each for each in range(partition_counts[topic]) if each not in kept])
+        for place in takers:
+            if counts[place]:
+                share = stays.get(place, [])
+                shares[member_ids[place]][topic] = [*share, *islice(free, counts[place] - len(share))]
     return shares

@@ -8,7 +8,7 @@ for another way to the same loads that leaves members more of what they held.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.assignors.moves import spare_moves
 
@@ -18,21 +18,27 @@ class Flows:
 
     def __init__(
         self,
+        member_count: int,
         subscribers: Sequence[Sequence[int]],
         partition_counts: Sequence[int],
-        held: Sequence[Sequence[int]],
+        held: Sequence[Mapping[int, int]],
     ) -> None:
-        """`held`: by topic and member, the partitions that a member has; all of them are of topics it subscribes."""
-        self.counts = [list(row) for row in held]
-        self._held = held
+        """`held`: by topic, how many partitions the members have; they must be subscribers. Call `settle` next."""
+        self.counts = [[0] * member_count for _ in held]
         self._subscribers = subscribers
         self._partition_counts = partition_counts
-        self._member_count = len(held[0]) if held else 0
-        self._loads = [sum(row[member] for row in self.counts) for member in range(self._member_count)]
+        self._member_count = member_count
+        self._loads = [0] * member_count
+        for row, held_of_topic in zip(self.counts, held, strict=True):
+            for member, count in held_of_topic.items():
+                row[member] = count
+                self._loads[member] += count
+        self._held = [row.copy() for row in self.counts]
         self._topics_of: list[list[int]] = [[] for _ in range(self._member_count)]
         for topic, members in enumerate(subscribers):
             for member in members:
                 self._topics_of[member].append(topic)
+        self._mean_load = sum(partition_counts) // max(1, sum(map(bool, self._topics_of)))
 
     def settle(self) -> None:
         self._give_out()
@@ -94,6 +100,9 @@ class Flows:
                         following.append(taker)
                         if self._loads[taker] <= enough:
                             best, enough = taker, self._loads[taker] - 1
+                    if best >= 0 and self._loads[best] < self._mean_load:
+                        # It has less than most. Looking on would take long and find little better.
+                        return self._chain_to(best, came), []
             if best >= 0:
                 return self._chain_to(best, came), []
             layer = following

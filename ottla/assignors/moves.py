@@ -8,6 +8,7 @@ it costs there are needless moves; when there is none, there are no needless mov
 """
 
 from collections.abc import Sequence
+from operator import lt
 
 STEPS_MAX = 1_000_000
 """After so many looks at one member and one topic it is good enough: a group may not hold up all others."""
@@ -33,11 +34,7 @@ def spare_moves(
 
 def _has_needless(counts: Sequence[Sequence[int]], held: Sequence[Sequence[int]]) -> bool:
     """Whether anybody lost what it held: what nobody held has to go somewhere, and is no move."""
-    return any(
-        count < had
-        for row, had_row in zip(counts, held, strict=True)
-        for count, had in zip(row, had_row, strict=True)
-    )
+    return any(any(map(lt, row, held_row)) for row, held_row in zip(counts, held, strict=True))
 
 
 class Rounds:

@@ -7,7 +7,8 @@ from ottla.assignors.flows import Flows
 def settled(
     subscribers: list[list[int]], partition_counts: list[int], held: list[list[int]]
 ) -> list[list[int]]:
-    flows = Flows(subscribers, partition_counts, held)
+    sparse = [{member: count for member, count in enumerate(row) if count} for row in held]
+    flows = Flows(len(held[0]), subscribers, partition_counts, sparse)
     flows.settle()
     return flows.counts
 
