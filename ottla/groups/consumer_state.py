@@ -81,7 +81,10 @@ class ConsumerState:
     def apply_member(self, member_id: str, value: records.ConsumerGroupMemberMetadataValue | None) -> None:
         if value is not None:
             self.is_erased = False
-            self._put(with_metadata(self.members.get(member_id) or Member(member_id), value))
+            member = with_metadata(self.members.get(member_id) or Member(member_id), value)
+            self._put(member)
+            if member.instance_id is not None:
+                self.static_members[member.instance_id] = member_id
         elif member_id in self.members:
             self._remove(member_id)
 
@@ -99,7 +102,9 @@ class ConsumerState:
     ) -> None:
         member = self.members.get(member_id)
         if value is not None:
-            self._put(with_current(member or Member(member_id), value))
+            member = with_current(member or Member(member_id), value)
+            self._put(member)
+            self._owners.update(dict.fromkeys(_keys(member), member_id))
         elif member is not None:
             self._put(
                 member._replace(
@@ -118,17 +123,18 @@ class ConsumerState:
             self.regexes.pop(regex, None)
 
     def _put(self, member: Member) -> None:
+        """What another has by now is left to it: a record takes only what it speaks of."""
         before = self.members.get(member.id)
         if before is not None:
             self._forget(before)
         self.members[member.id] = member
         if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.id
+            self.static_members.setdefault(member.instance_id, member.id)
         self._name_counts.update(member.topic_names)
         if member.topic_regex is not None:
             self._regex_counts[member.topic_regex] += 1
         for key in _keys(member):
-            self._owners[key] = member.id
+            self._owners.setdefault(key, member.id)
 
     def _remove(self, member_id: str) -> None:
         self._forget(self.members.pop(member_id))
