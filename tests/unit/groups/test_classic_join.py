@@ -290,3 +290,30 @@ def test_a_static_member_keeps_its_place_when_it_misses_a_rebalance(classics):
         classics.host.advance(1_000)
     assert slip.reply.generation_id == 2
     assert set(members_told(slip.reply)) == {leader, static}
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_whoever_takes_a_place_owes_the_sync_of_the_one_before(classics, is_refused):
+    leader, static = classics.settle({}, {"instance": "i"})
+    classics.join(leader), classics.join(static, instance="i", protocols={"range": b"news"})
+    classics.sync(leader)
+    assert classics.group.state is ClassicState.STABLE
+    if is_refused:
+        classics.host.refuse_with = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    slip = classics.join(instance="i", protocols={"range": b"news"})
+    classics.host.refuse_with = None
+    holder = static if is_refused else slip.reply.member_id
+    for _ in range(60):
+        assert set(classics.group.members) == {leader, holder}
+        classics.heartbeat(leader), classics.heartbeat(holder, instance="i")
+        classics.host.advance(1_000)
+    assert set(classics.group.members) == {leader}, "its time to sync is over"
+
+
+def test_a_session_ends_with_its_member_also_when_the_group_rebalances(classics):
+    leader, static = classics.settle({}, {"instance": "i"})
+    classics.join(leader)
+    assert len(classics.host.timers) == 3, "two sessions, and the time to join"
+    classics.join(instance="i")
+    assert static not in classics.group.members
+    assert len(classics.host.timers) == 3, "two sessions, and the time to sync"
