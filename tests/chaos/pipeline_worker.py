@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 GROUP, INPUT, OUTPUT = "pipeline", "input", "output"
-BATCH_MAX = 40
+BATCH_MAX = 10
 POLL_SECONDS = 0.1
 CALL_SECONDS = 30.0
 NEEDS_RESTART = 3
