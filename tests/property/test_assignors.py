@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.assignors import cooperative_sticky, range, round_robin, sticky, uniform
@@ -22,6 +22,9 @@ EAGER = {
 STICKY = {"sticky": sticky.assign, "uniform": uniform.assign}
 ALL = {**EAGER, "cooperative-sticky": cooperative_sticky.assign}
 Members = dict[str, MemberSpec[str]]
+
+at_leisure = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no fault of an assignor's."""
 
 topic_sets = st.frozensets(st.sampled_from([*TOPICS, "missing"]))
 claimed = st.dictionaries(
@@ -76,6 +79,7 @@ def with_assignment(members: Members, assignment: Assignment[str], generation_id
 
 
 @pytest.mark.parametrize("name", EAGER)
+@at_leisure
 @given(group=groups())
 def test_every_partition_that_somebody_wants_is_assigned_exactly_once(name, group):
     assignment = EAGER[name](*group)
@@ -89,6 +93,7 @@ def test_every_partition_that_somebody_wants_is_assigned_exactly_once(name, grou
 
 
 @pytest.mark.parametrize("name", ALL)
+@at_leisure
 @given(group=groups())
 def test_members_get_only_what_they_subscribed_to_and_all_are_named(name, group):
     assignment = ALL[name](*group)
@@ -99,6 +104,7 @@ def test_members_get_only_what_they_subscribed_to_and_all_are_named(name, group)
 
 
 @pytest.mark.parametrize("name", ALL)
+@at_leisure
 @given(group=groups(), source=st.randoms(use_true_random=False))
 def test_the_order_in_which_things_are_listed_does_not_matter(name, group, source: random.Random):
     members, topics = list(group.members.items()), list(group.partition_counts.items())
@@ -108,6 +114,7 @@ def test_the_order_in_which_things_are_listed_does_not_matter(name, group, sourc
 
 
 @pytest.mark.parametrize("name", STICKY)
+@at_leisure
 @given(group=groups())
 def test_nobody_could_take_a_partition_off_one_that_has_two_more(name, group):
     assignment = STICKY[name](*group)
@@ -119,6 +126,7 @@ def test_nobody_could_take_a_partition_off_one_that_has_two_more(name, group):
 
 
 @pytest.mark.parametrize("name", STICKY)
+@at_leisure
 @given(group=groups(all_want_the_same=True))
 def test_loads_differ_by_one_at_most_where_all_want_the_same(name, group):
     loads = [load(share) for share in STICKY[name](*group).values()]
@@ -126,6 +134,7 @@ def test_loads_differ_by_one_at_most_where_all_want_the_same(name, group):
 
 
 @pytest.mark.parametrize("name", STICKY)
+@at_leisure
 @given(group=groups())
 def test_nothing_moves_if_nothing_has_changed(name, group):
     first = STICKY[name](*group)
@@ -133,6 +142,7 @@ def test_nothing_moves_if_nothing_has_changed(name, group):
 
 
 @pytest.mark.parametrize("name", STICKY)
+@at_leisure
 @given(group=groups(all_want_the_same=True), data=st.data())
 def test_when_members_leave_those_who_stay_lose_nothing(name, group, data):
     first = STICKY[name](*group)
@@ -145,6 +155,7 @@ def test_when_members_leave_those_who_stay_lose_nothing(name, group, data):
 
 
 @pytest.mark.parametrize("name", STICKY)
+@at_leisure
 @given(group=groups(all_want_the_same=True), newcomers=st.sets(names, min_size=1, max_size=3))
 def test_when_members_join_nothing_moves_but_to_them(name, group, newcomers):
     first = STICKY[name](*group)
@@ -157,6 +168,7 @@ def test_when_members_join_nothing_moves_but_to_them(name, group, newcomers):
             assert partitions <= share[topic]
 
 
+@at_leisure
 @given(group=groups())
 def test_cooperative_members_get_nothing_that_another_may_still_be_reading(group):
     assignment = cooperative_sticky.assign(*group)
@@ -172,6 +184,7 @@ def test_cooperative_members_get_nothing_that_another_may_still_be_reading(group
                     )
 
 
+@at_leisure
 @given(group=groups())
 def test_cooperative_members_have_everything_after_a_second_round(group):
     first = cooperative_sticky.assign(*group)
@@ -183,6 +196,7 @@ def test_cooperative_members_have_everything_after_a_second_round(group):
             assert partitions <= second[member_id][topic], "what was given is not taken away again"
 
 
+@at_leisure
 @given(group=groups(all_want_the_same=True))
 def test_range_gives_runs_and_cuts_equal_topics_alike(group):
     for share in range.assign(*group).values():
