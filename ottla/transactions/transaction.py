@@ -123,7 +123,11 @@ class Transaction(NamedTuple):
         )
 
     def to_entry(self) -> Entry:
-        """The record that holds this state."""
+        """The record that holds this state, byte for byte as Kafka 4.3 writes it: with no list at all when empty."""
+        topics = [
+            TransactionLogValue.Topic(topic=topic, partition_ids=numbers)
+            for topic, numbers in by_topic(self.partitions).items()
+        ]
         value = TransactionLogValue(
             producer_id=self.producer_id,
             previous_producer_id=self.previous_producer_id,
@@ -131,10 +135,7 @@ class Transaction(NamedTuple):
             producer_epoch=self.producer_epoch,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=int(self.state),
-            transaction_partitions=[
-                TransactionLogValue.Topic(topic=topic, partition_ids=numbers)
-                for topic, numbers in by_topic(self.partitions).items()
-            ],
+            transaction_partitions=None if self.state is State.EMPTY else topics,
             transaction_last_update_timestamp_ms=self.last_update_ms,
             transaction_start_timestamp_ms=self.start_ms,
             client_transaction_version=self.client_version,

@@ -37,6 +37,13 @@ def test_a_record_is_the_one_that_kafka_writes():
     )
 
 
+def test_like_kafkas_only_the_record_of_an_empty_id_has_no_list_of_partitions():
+    empty = FULL._replace(state=State.EMPTY, partitions=frozenset())
+    assert empty.to_entry().value.transaction_partitions is None
+    complete = FULL._replace(state=State.COMPLETE_ABORT, partitions=frozenset())
+    assert complete.to_entry().value.transaction_partitions == []
+
+
 @pytest.mark.parametrize("before", State, ids=lambda state: state.label)
 @pytest.mark.parametrize("after", State, ids=lambda state: state.label)
 def test_only_steps_of_the_table_can_be_taken(before, after):
