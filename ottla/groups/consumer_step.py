@@ -71,7 +71,7 @@ class Step:
         if self.epoch > self._state.assignment_epoch:
             target, target_epoch = self._assign(self._members_with(member))[member.id], self.epoch
         else:
-            target, target_epoch = self._targets().get(member.id, NOTHING), self._state.assignment_epoch
+            target, target_epoch = self._target_of(member.id), self._state.assignment_epoch
         if member.is_reconciled_to(target_epoch):
             return member
         after = reconcile(member, target_epoch, target, owned, self._state.is_free)
@@ -97,6 +97,10 @@ class Step:
             members.pop(self.replaced.id, None)
         members[member.id] = member
         return members
+
+    def _target_of(self, member_id: str) -> Partitions:
+        heir_of = self.replaced.id if self.replaced is not None else member_id
+        return self._state.targets.get(heir_of, NOTHING)
 
     def _targets(self) -> dict[str, Partitions]:
         """The targets so far, a replaced member's under its new id."""
