@@ -23,6 +23,7 @@ IDS = ["t", "u"]
 PARTITIONS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)]
 SOME = st.sets(st.sampled_from(PARTITIONS), min_size=1).map(lambda chosen: tuple(sorted(chosen)))
 INDEX = st.integers(0, 1_000_000)
+LOST = st.sampled_from([False, False, False, True])
 TIMEOUT_MS = 1000
 EXPIRATION_MS = 50_000
 KEPT_MAX = 30  # requests and orders that can still be delivered
@@ -60,12 +61,13 @@ class Request:
     partitions: tuple[TopicPartition, ...] = ()
     commit: bool = False
 
+    @property
+    def label(self) -> tuple[Client, int]:
+        """Which of its transactions the client means."""
+        return self.client, self.transaction
+
     def is_of(self, instance: Instance) -> bool:
-        begun_by = instance.begun_by
-        return begun_by is not None and (begun_by.client, begun_by.transaction) == (
-            self.client,
-            self.transaction,
-        )
+        return instance.begun_by is not None and instance.begun_by.label == self.label
 
 
 @dataclass(eq=False)
@@ -104,6 +106,7 @@ class WatchedStage(Stage):
         self.marked: dict[Instance, set[TopicPartition]] = {}
         self.issued: list[tuple[WriteMarkers, Instance]] = []
         self.request: Request | None = None
+        self.over: set[tuple[Client, int]] = set()
         self._last: dict = {}
         super().__init__(TransactionSettings(transactional_id_expiration_ms=EXPIRATION_MS))
 
@@ -145,11 +148,15 @@ class WatchedStage(Stage):
         if before.state.is_idle:
             instance = self.current[name] = Instance(self.request, step.producer, step.partitions)
             self.instances.append(instance)
+            if self.request is not None and self.request.client.is_new:
+                assert self.request.label not in self.over, "a late request began a transaction anew"
         self._check_request(instance)
         assert instance.outcome is None and step.partitions >= instance.partitions
         instance.partitions = step.partitions
 
     def _decide(self, name, before, step):
+        if self.request is not None and self.request.kind == "end":
+            self.over.add(self.request.label)
         if before.state.is_idle:
             assert not step.state.is_commit
             self.current[name] = None  # an empty one
@@ -159,6 +166,8 @@ class WatchedStage(Stage):
         self._check_request(instance)
         assert instance.outcome is None, "an outcome never changes"
         instance.outcome = step.state.is_commit
+        if instance.begun_by is not None:
+            self.over.add(instance.begun_by.label)
 
     def _complete(self, name, step):
         instance = self.current[name]
@@ -185,29 +194,38 @@ class TransactionsUnderFire(RuleBasedStateMachine):
     # --- clients -------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.clients) < 5)
-    @rule(name=st.sampled_from(IDS), is_new=st.sampled_from([True, True, False]), is_lost=st.booleans())
+    @rule(name=st.sampled_from(IDS), is_new=st.sampled_from([True, True, False]), is_lost=LOST)
     def start_producer(self, name, is_new, is_lost):
         client = Client(name, is_new)
         self.clients.append(client)
         self._send(Request(client, 0, "take over", Producer(-1, -1)), is_lost)
 
     @precondition(lambda self: self.clients)
-    @rule(index=INDEX, some=SOME, is_lost=st.booleans())
+    @rule(index=INDEX, some=SOME, is_lost=LOST)
     def add_partitions(self, index, some, is_lost):
         self._ask(index, "add", is_lost, partitions=some)
 
     @precondition(lambda self: self.clients)
-    @rule(index=INDEX, commit=st.booleans(), is_lost=st.booleans())
+    @rule(index=INDEX, commit=st.booleans(), is_lost=LOST)
     def end(self, index, commit, is_lost):
         self._ask(index, "end", is_lost, commit=commit)
 
     @precondition(lambda self: self.clients)
-    @rule(index=INDEX, kind=st.sampled_from(["go on", "go on", "take over"]), is_lost=st.booleans())
+    @rule(index=INDEX, kind=st.sampled_from(["go on", "go on", "take over"]), is_lost=LOST)
     def init(self, index, kind, is_lost):
         self._ask(index, kind, is_lost)
 
+    @precondition(lambda self: self.clients)
+    @rule(index=INDEX, some=SOME, more=SOME, commit=st.booleans())
+    def end_one_and_begin_the_next(self, index, some, more, commit):
+        """What happens most of the time, so that there is something to disturb."""
+        self._ask(index, "add", is_lost=False, partitions=some)
+        self._ask(index, "end", is_lost=False, commit=commit)
+        self._mark_all()
+        self._ask(index, "add", is_lost=False, partitions=more)
+
     @precondition(lambda self: any(client.pending for client in self.clients))
-    @rule(index=INDEX, is_lost=st.booleans())
+    @rule(index=INDEX, is_lost=LOST)
     def try_again(self, index, is_lost):
         waiting = [client.pending for client in self.clients if client.pending]
         self._deliver(waiting[index % len(waiting)], is_lost)
@@ -280,7 +298,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
     # --- the coordinator and its surroundings ----------------------------------------------------------------------
 
     @precondition(lambda self: self.stage.issued)
-    @rule(index=INDEX, some=SOME, is_lost=st.booleans())
+    @rule(index=INDEX, some=SOME, is_lost=LOST)
     def write_markers(self, index, some, is_lost):
         order, instance = self.stage.issued[index % len(self.stage.issued)]
         self._mark(order, instance, [each for each in some if each in order.partitions], is_lost)
