@@ -424,7 +424,9 @@ def test_who_retires_hands_over_everybody_who_waits(host):
 
 def test_an_open_transaction_keeps_a_group_from_being_forgotten(host):
     host.txn_commit("group", {ORDERS: 5})
+    written = len(host.log)
     host.expire()
+    assert len(host.log) == written
     assert list(groups(host)) == ["group"]
     host.end(7, is_commit=True)
     host.expire()
