@@ -17,6 +17,7 @@ group that takes its place: the shard puts it there when the tombstone of the Co
 
 import functools
 from collections.abc import Collection, Iterable, Sequence
+from typing import NoReturn, TypeVar
 
 from ottla.core.clock import Moment
 from ottla.core.errors import ErrorCode, KafkaError
@@ -56,6 +57,8 @@ from ottla.protocol.messages.groups import (
     SyncGroupResponse,
 )
 from ottla.replication.machine import Decision, Entry, Ticket
+
+R = TypeVar("R")
 
 _COMMITS_WITH_EPOCHS_SINCE = 9  # the version of OffsetCommit that knows members' epochs
 _NO_GENERATION = -1
@@ -181,7 +184,7 @@ class ConsumerGroup:
         after = self.advance(step, before, taken_in(before, request, asker), owned_by(request), now)
         self.keep_session(after, now)
         interval_ms = self.around.settings_of(self.group_id).consumer_heartbeat_interval_ms
-        return Decision(heartbeat_reply(request, before, after, interval_ms), step.entries)
+        return self.decided(heartbeat_reply(request, before, after, interval_ms), step.entries, now)
 
     def _who(self, request: ConsumerGroupHeartbeatRequest, step: Step) -> Member:
         """The member as it is before the request: found, made, or put in another's place. Raises if it is fenced."""
@@ -218,11 +221,11 @@ class ConsumerGroup:
             member = self.static_member(request.instance_id, request.member_id)
         reply = farewell(member.id, request.member_epoch)
         if request.member_epoch != LEAVES_FOR_A_WHILE:
-            return Decision(reply, self.expel(member.id, now))
+            return self.decided(reply, self.expel(member.id, now), now)
         # It keeps what it has for whoever comes back, and it works on nothing: so nothing is left to be revoked.
         away = member._replace(epoch=LEAVES_FOR_A_WHILE, state=MemberState.STABLE, to_revoke=NOTHING)
         self.clocks.stop(Clock.REVOCATION, member.id)
-        return Decision(reply, [current_entry(self.group_id, away)])
+        return self.decided(reply, [current_entry(self.group_id, away)], now)
 
     # --- members of the classic protocol ------------------------------------------------------------------------
 
@@ -302,11 +305,23 @@ class ConsumerGroup:
     def remove(self, member_ids: list[str], now: Moment) -> Sequence[Entry]:
         step = self.step(now)
         step.remove(member_ids)
-        for member_id in member_ids:
-            self.clocks.stop_all(member_id)
         if len(self.state.members) == len(member_ids):
             self._emptied_ms = now.wall_ms
         return step.entries
+
+    def decided(self, reply: R, entries: Sequence[Entry], now: Moment) -> Decision[R]:
+        """If the entries cannot be written, nothing has happened: memory goes back to what the log says."""
+
+        def put_back(error: KafkaError) -> NoReturn:
+            self._put_back(now)
+            raise error
+
+        return Decision(reply, entries, if_refused=put_back if entries else None)
+
+    def _put_back(self, now: Moment) -> None:
+        self.successor = None
+        self.clocks.stop_everything()
+        self.activate(now)
 
     # --- clocks -------------------------------------------------------------------------------------------------
 
@@ -337,13 +352,22 @@ class ConsumerGroup:
             self.clocks.stop(Clock.REVOCATION, member.id)
 
     def _expel_if_there(self, member_id: str, now: Moment) -> Decision[None]:
-        return Decision(None, self.expel(member_id, now) if member_id in self.state.members else ())
+        return self._rung(self.expel(member_id, now) if member_id in self.state.members else (), now)
 
     def _expel_if_in_epoch(self, member_id: str, epoch: int, now: Moment) -> Decision[None]:
         """It had its rebalance timeout to give back what it was told to, and it is still where it was."""
         member = self.state.members.get(member_id)
         is_stuck = member is not None and member.epoch == epoch
-        return Decision(None, self.expel(member_id, now) if is_stuck else ())
+        return self._rung(self.expel(member_id, now) if is_stuck else (), now)
+
+    def _rung(self, entries: Sequence[Entry], now: Moment) -> Decision[None]:
+        """If the entries cannot be written, the clocks run once more."""
+
+        def try_later(error: KafkaError) -> Decision[None]:
+            self._put_back(now)
+            return Decision(None)
+
+        return Decision(None, entries, if_refused=try_later if entries else None)
 
 
 def _check_generation(member: Member, epoch: int) -> None:

@@ -69,11 +69,11 @@ def decide_join(
             joining=after,
             epoch=step.epoch,
         )
-        return Decision(reply, [*step.entries, *entries])
+        return group.decided(reply, [*step.entries, *entries], now)
     group.clocks.stop(Clock.JOIN, after.id)
     group.keep_session(after, now)
     group.start_clock(Clock.SYNC, after.id, after.rebalance_timeout_ms, now)
-    return Decision(reply, step.entries)
+    return group.decided(reply, step.entries, now)
 
 
 def _holder(group: "ConsumerGroup", request: JoinGroupRequest) -> Member | None:
@@ -242,8 +242,8 @@ def decide_leave(
         )
     entries = group.remove(list(gone), now) if gone else ()
     if asker.api_version < _MANY_LEAVE_SINCE:
-        return Decision(LeaveGroupResponse(error_code=results[0].error_code), entries)
-    return Decision(LeaveGroupResponse(error_code=ErrorCode.NONE, members=results), entries)
+        return group.decided(LeaveGroupResponse(error_code=results[0].error_code), entries, now)
+    return group.decided(LeaveGroupResponse(error_code=ErrorCode.NONE, members=results), entries, now)
 
 
 def _leaving(group: "ConsumerGroup", one: LeaveGroupRequest.Member, gone: dict[str, None]) -> Member:

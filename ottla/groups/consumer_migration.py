@@ -120,6 +120,7 @@ def decide_upgrade(
         upgrade.group.keep_session(member, now)
     decision.entries = [*upgrade.entries, *decision.entries]
     decision.answers = [*upgrade.answers, *decision.answers]
+    decision.if_refused = None  # then there is no such group: that is for whoever hosts them
     return upgrade.group, decision
 
 

@@ -25,6 +25,7 @@ MEMBERS = ("a", "b", "c", "d")
 SUBSCRIPTIONS = st.sampled_from([set(TOPICS), {"orders"}, {"orders", "payments"}, {"refunds"}, set()])
 SELDOM = st.sampled_from([False, False, False, True])
 REVOKES_MS = 20_000
+FULL = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nothing can be written")
 
 
 @dataclass
@@ -123,6 +124,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         try:
             reply: ConsumerGroupHeartbeatResponse = send()
         except KafkaError as error:
+            if error is FULL:
+                consumer.is_unsure = True
+                return
             if error.code in (
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 ErrorCode.GROUP_ID_NOT_FOUND,
@@ -260,6 +264,15 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from([1_000, 9_000, 9_000, REVOKES_MS, 45_000]))
     def let_time_pass(self, by_ms: int) -> None:
         self.world.advance(by_ms)
+
+    @rule(by_ms=st.sampled_from([0, 1_000, REVOKES_MS, 45_000]))
+    def write_nothing_for_a_while(self, by_ms: int) -> None:
+        self.world.host.refuse_with = FULL
+        self.world.advance(by_ms)
+        for consumer in self.alive():
+            if not consumer.is_classic:
+                self.heartbeat(consumer, is_lost=False)
+        self.world.host.refuse_with = None
 
     @rule()
     def take_over(self) -> None:

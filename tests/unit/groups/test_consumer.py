@@ -1,5 +1,7 @@
 """Groups of the consumer protocol: what they refuse, what they answer, and what their shard may ask of them."""
 
+import copy
+
 import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
@@ -290,3 +292,49 @@ def test_the_clocks_of_a_member_go_with_it(world):
     world.go("b")
     world.delete_group("g")
     assert not len(world.shard.timers)
+
+
+# --- a log that takes nothing ---
+
+FULL = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not enough replicas")
+
+
+def soft(world):
+    """What is in memory only, as far as it must agree with the log."""
+    group = world.group
+    return set(group.clocks._running), group.successor, copy.deepcopy(vars(group.state))
+
+
+def test_what_could_not_be_written_has_not_happened(world):
+    epoch = settled(world, "a")["a"]
+    before = soft(world)
+    world.host.refuse_with = FULL
+    assert refusal(world.join, "b") == FULL.code
+    assert soft(world) == before
+    assert refusal(world.go, "a") == FULL.code
+    assert soft(world) == before
+    world.make_topic("orders", 5)
+    assert refusal(world.beat, "a", epoch) == FULL.code
+    world.host.refuse_with = None
+    assert world.beat("a", epoch).member_epoch == epoch + 1, "the topic is looked at again"
+
+
+def test_who_could_not_be_expelled_is_expelled_later(world):
+    settled(world, "a")
+    world.host.refuse_with = FULL
+    world.advance(45_000)
+    assert "a" in world.group.state.members
+    world.host.refuse_with = None
+    world.advance(45_000)
+    assert world.group.is_empty
+
+
+def test_a_group_that_could_not_change_its_protocol_has_no_successor(world):
+    settled(world, "a")
+    m = world.classic_enter().member_id
+    before = soft(world)
+    world.host.refuse_with = FULL
+    assert refusal(world.go, "a") == FULL.code
+    world.advance(0)
+    assert soft(world) == before
+    assert world.classic_beat(m, 3) == 0
