@@ -144,8 +144,15 @@ class Coordination:
             self.transactions.follow(partition)
 
     def _ended(self, place: TopicPartition, producer: Producer, is_commit: bool) -> None:
-        if place.topic == CONSUMER_OFFSETS:
-            self.groups.apply_end(place.partition, producer, is_commit=is_commit)
+        if place.topic != CONSUMER_OFFSETS:
+            return
+        shard = self.groups.shards.get(place.partition)
+        observers = self._broker.observers if is_commit else ()
+        committed = list(shard.machine.pending_of(producer)) if shard is not None and observers else ()
+        self.groups.apply_end(place.partition, producer, is_commit=is_commit)
+        for observer in observers:
+            for group_id, where, offset in committed:
+                observer.committed(group_id, where, offset)
 
     async def _marked(self, effect: WriteMarkers, done: Collection[TopicPartition]) -> None:
         def decide(shard: TransactionShard, now: Moment) -> Decision[None]:
@@ -188,9 +195,9 @@ class Coordination:
 
     def _follow_gauges(self) -> None:
         metrics, groups, transactions = self._broker.metrics, self.groups.shards, self.transactions.shards
-        metrics.groups.labels().follow(lambda: sum(len(shard.machine) for shard in groups.values()))
+        metrics.groups.labels().follow(lambda: sum(shard.machine.count for shard in groups.values()))
         metrics.transactional_ids.labels().follow(
-            lambda: sum(len(shard.machine) for shard in transactions.values())
+            lambda: sum(shard.machine.count for shard in transactions.values())
         )
         metrics.shards_loading.labels().follow(
             lambda: self.groups.loading_count + self.transactions.loading_count

@@ -7,6 +7,7 @@ is tried again, by this coordinator or by the next. A partition of a topic that 
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from ottla.broker.replicas import Replicas
@@ -123,21 +124,39 @@ class TransactionEnder:
         self._writer = writer
         self._is_known = is_known
         self._marked = marked
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._endings: dict[str, asyncio.Task[None]] = {}
+        """By transactional id: those that take longer."""
+
+    def __len__(self) -> int:
+        return len(self._endings)
 
     def carry_out(self, effect: WriteMarkers) -> None:
-        """Usually done at once: where nothing is to be waited for, the transaction is over on return."""
+        """Usually done at once: where nothing is to be waited for, the transaction is over on return.
+
+        An order replaces the one before for the same id. Older clients keep their epoch over transactions, so what an
+        old order has done could be taken for the work of the new one.
+        """
+        before = self._endings.pop(effect.transactional_id, None)
+        if before is not None:
+            before.cancel()
         ending = begin(self._end(effect))
         if ending is not None:
-            self._tasks.add(ending)
-            ending.add_done_callback(self._tasks.discard)
+            self._endings[effect.transactional_id] = ending
+            ending.add_done_callback(partial(self._ended, effect.transactional_id))
+
+    def _ended(self, transactional_id: str, ending: "asyncio.Task[None]") -> None:
+        if self._endings.get(transactional_id) is ending:
+            del self._endings[transactional_id]
+        if not ending.cancelled() and (error := ending.exception()) is not None:
+            logger.error("%s: its markers could not be written", transactional_id, exc_info=error)
 
     async def close(self) -> None:
         """What is left is left to the next coordinator."""
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        endings = list(self._endings.values())
+        for ending in endings:
+            ending.cancel()
+        if endings:
+            await asyncio.wait(endings)
 
     async def _end(self, effect: WriteMarkers) -> None:
         left: Collection[TopicPartition] = effect.partitions

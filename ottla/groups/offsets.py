@@ -96,6 +96,12 @@ class Offsets:
         """Where transactions have yet to say what is committed."""
         return iter(self._waiting.get(group_id, ()))
 
+    def pending_of_producer(self, producer_id: int) -> Iterator[tuple[str, TopicPartition, int]]:
+        """What its transaction will commit: group, partition, offset."""
+        for group_id, pending in self._pending.get(producer_id, {}).items():
+            for where, committed in pending.items():
+                yield group_id, where, committed.offset
+
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether a transaction has yet to say what is committed here."""
         waiting = self._waiting.get(group_id)

@@ -86,7 +86,9 @@ class GroupShard:
         self._offsets = Offsets()
         self._groups = Groups(self._around, groups_max, self._offsets.holds)
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """Of what it knows."""
         return sum(1 for _ in self._groups)
 
     # --- members ------------------------------------------------------------------------------------------------
@@ -277,6 +279,10 @@ class GroupShard:
         return iter(self._offsets)
 
     # --- groups -------------------------------------------------------------------------------------------------
+
+    def pending_of(self, producer: Producer) -> Iterator[tuple[str, TopicPartition, int]]:
+        """What the producer's transaction will commit: group, partition, offset."""
+        return self._offsets.pending_of_producer(producer.id)
 
     def decide_delete_group(self, group_id: str, now: Moment) -> Decision[None]:
         """Erase a group without members, with its offsets."""

@@ -70,7 +70,9 @@ class TransactionShard:
         self._unmarked: dict[str, set[TopicPartition]] = {}  # of ended ones: where the marker is missing
         self._last_epochs: dict[str, int] = {}  # of empty ones: see Owner.last_epoch
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """Of what it knows."""
         return len(self._transactions)
 
     # --- machine ---------------------------------------------------------------------------------------------

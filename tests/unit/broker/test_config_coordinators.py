@@ -49,5 +49,5 @@ def test_the_types_are_those_of_kafka():
     ],
 )
 def test_timeouts_of_the_new_protocol_must_fit_each_other(settings):
-    with pytest.raises(ConfigError, match="group.consumer"):
+    with pytest.raises(ConfigError, match=r"group\.consumer"):
         BrokerConfig(settings)

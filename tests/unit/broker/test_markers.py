@@ -188,13 +188,29 @@ async def test_nobody_tries_again_once_the_coordinator_has_moved():
     told = Told(KafkaError(ErrorCode.NOT_COORDINATOR, "moved"))
     ender = TransactionEnder(writer_on(led_partition()), lambda place: True, told)
     ender.carry_out(effect_on(ORDERS, PAYMENTS))
-    assert not ender._tasks
+    assert len(ender) == 0
 
 
 @scenario
 async def test_closing_leaves_no_task_behind():
     ender = TransactionEnder(writer_on(), lambda place: True, Told())
     ender.carry_out(effect_on(PAYMENTS))
-    assert ender._tasks
+    assert len(ender) == 1
     await ender.close()
-    assert not ender._tasks
+    assert len(ender) == 0
+
+
+@scenario
+async def test_a_new_order_for_an_id_replaces_the_old_one():
+    told = Told()
+    replicas = serving.Replicas([])
+    writer = MarkerWriter(replicas, ManualClock(NOW), Guards(), lambda: 1000)
+    ender = TransactionEnder(writer, lambda place: True, told)
+    ender.carry_out(effect_on(PAYMENTS))
+    ender.carry_out(effect_on(ORDERS))
+    assert len(ender) == 1
+    replicas.partitions |= {ORDERS: led_partition(), PAYMENTS: led_partition("payments")}
+    await told.changed.wait()
+    while len(ender):
+        await asyncio.sleep(0)
+    assert told.places == [[ORDERS]], "what the old order was about is nobody's business any more"
