@@ -85,22 +85,19 @@ class Broker(Peer):
         else:
             self.transactions.ask(lambda shard, now: self._transaction(shard, call, sender, now), ticket)
 
+    def is_current(self, api: str) -> bool:
+        return api not in GROUP_APIS or self.groups.epoch == self.cluster.group_log.epoch
+
     def _group(
         self, shard: GroupShard, call: Call, ticket: OnceTicket, sender: str, now: Moment
     ) -> Decision[Any]:
-        # A coordinator that was deposed without knowing may answer what needs no write, in Kafka too: whoever judges
-        # the answer must know.
-        is_current = self.groups.epoch == self.cluster.group_log.epoch
         if call.api == "fetch":
-            return Decision((is_current, shard.fetch_offsets(*call.request)))
+            return Decision(shard.fetch_offsets(*call.request))
         asker = Asker(VERSIONS[call.api], sender, "/127.0.0.1")
         if call.api in ("join", "sync"):
             decide = shard.decide_join if call.api == "join" else shard.decide_sync
             return decide(call.request, asker, ticket, now)
-        decision = getattr(shard, f"decide_{call.api}")(call.request, asker, now)
-        if call.api == "consumer_heartbeat":
-            decision.reply = (is_current, decision.reply)
-        return decision
+        return getattr(shard, f"decide_{call.api}")(call.request, asker, now)
 
     def _transaction(self, shard: TransactionShard, call: Call, sender: str, now: Moment) -> Decision[Any]:
         if call.api == "add":

@@ -50,7 +50,9 @@ class Ledger:
             return
         key = decode_key(CONSUMER_OFFSETS, item.key)
         value = None if item.value is None else decode_value(CONSUMER_OFFSETS, item.key, item.value)
-        if isinstance(key, GroupMetadataKey) and value is not None:
+        if isinstance(key, GroupMetadataKey) and value is None:
+            self.generations.pop(key.group, None)  # the group is gone, or speaks the other protocol now
+        elif isinstance(key, GroupMetadataKey):
             if value.generation < self.generations.get(key.group, 0):
                 self.world.violate("generations grow", f"{key.group} went back to {value.generation}")
             self.generations[key.group] = value.generation

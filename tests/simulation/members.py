@@ -1,10 +1,10 @@
 """Members of groups: those that the clients assign (classic), and those that the coordinator does (KIP-848)."""
 
 import itertools
-import json
 from typing import Any
 
 from ottla.core.errors import ErrorCode
+from ottla.protocol.codec import decode_versioned, encode_versioned
 from ottla.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
@@ -13,6 +13,8 @@ from ottla.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from ottla.protocol.messages.subscription import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.protocol.messages.subscription import TopicPartitions as AssignedTopic
 from tests.simulation.cluster import SESSION_MS, Cluster
 from tests.simulation.ledger import Place
 from tests.simulation.peers import Ask, Peer, Script, Sleep, code_of
@@ -21,6 +23,22 @@ REBALANCE_MS = 800  # not shorter than a session: see Ledger.leases
 PARTITIONS = [("input", 0), ("input", 1), ("input", 2)]
 OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
 NO_COORDINATOR = {ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+SUBSCRIPTION = encode_versioned(ConsumerProtocolSubscription(topics=["input"]), 0)
+
+
+def assignment_of(partitions: list[tuple[str, int]]) -> bytes:
+    """As the leader of a classic group writes it."""
+    topics = [AssignedTopic(topic=topic, partitions=[index]) for topic, index in partitions]
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=topics), 0)
+
+
+def partitions_of(assignment: Any) -> list[tuple[str, int]]:
+    if not assignment:
+        return []
+    decoded, _ = decode_versioned(ConsumerProtocolAssignment, assignment)
+    return [(topic.topic, index) for topic in decoded.assigned_partitions for index in topic.partitions]
 
 
 class Consumer(Peer):
@@ -99,9 +117,8 @@ class Consumer(Peer):
         reply = yield from self.ask("fetch", (group, require_stable))
         if code_of(reply):
             return None
-        is_current, response = reply
-        found = {}
-        for topic in response.topics:
+        is_current, found = self.is_reply_current, {}
+        for topic in reply.topics:
             for each in topic.partitions:
                 if each.error_code:
                     return None
@@ -117,6 +134,12 @@ class ClassicMember(Consumer):
     """Joins, syncs, beats and commits; whoever leads divides the partitions. Now and then it leaves."""
 
     member_id = ""
+    is_among_others = False
+    """Whether its group has members of the other protocol: generations are epochs then, which each enters by itself."""
+
+    def crash(self) -> None:
+        super().crash()
+        self.let_go()
 
     def live(self) -> Script:
         self.member_id = ""
@@ -135,13 +158,14 @@ class ClassicMember(Consumer):
 
     def join(self) -> Script:
         """(generation, partitions), or None."""
+        self.let_go()
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"whatever")],
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=SUBSCRIPTION)],
         )
         reply = yield from self.ask("join", request, REBALANCE_MS + 500)
         code = code_of(reply)
@@ -155,7 +179,7 @@ class ClassicMember(Consumer):
             members = sorted(member.member_id for member in reply.members)
             assignments = [
                 SyncGroupRequest.Assignment(
-                    member_id=member, assignment=json.dumps(PARTITIONS[index :: len(members)]).encode()
+                    member_id=member, assignment=assignment_of(PARTITIONS[index :: len(members)])
                 )
                 for index, member in enumerate(members)
             ]
@@ -175,9 +199,20 @@ class ClassicMember(Consumer):
             if code_of(synced) is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
             return None
-        own = [tuple(each) for each in json.loads(bytes(synced.assignment) or b"[]")]
-        self.cluster.ledger.owns(self.group, reply.generation_id, self.member_id, own)
+        own = partitions_of(synced.assignment)
+        if not self.is_among_others:
+            self.cluster.ledger.owns(self.group, reply.generation_id, self.member_id, own)
         return reply.generation_id, own
+
+    def hold(self, partitions: list[tuple[str, int]], asked_ms: int) -> None:
+        """A coordinator has answered a heartbeat of that moment: these are its own for one more session. Joining and
+        syncing in a group that is stable already are no signs of life."""
+        if self.is_reply_current:
+            self.cluster.ledger.leases(self.group, self.name, partitions, asked_ms + SESSION_MS)
+
+    def let_go(self) -> None:
+        """Before it joins, and when it leaves or dies, it owns nothing."""
+        self.cluster.ledger.leases(self.group, self.name, [], 0)
 
     def heartbeat(self, generation: int) -> Script:
         request = HeartbeatRequest(group_id=self.group, generation_id=generation, member_id=self.member_id)
@@ -187,7 +222,10 @@ class ClassicMember(Consumer):
         """Read, commit and beat until the group has other plans; the error that says so."""
         for _ in range(self.chance.randint(5, 60)):
             yield Sleep(self.chance.randint(20, 150))
+            asked_ms = self.world.now_ms
             code = yield from self.heartbeat(generation)
+            if not code:
+                self.hold(partitions, asked_ms)
             if not code and partitions:
                 yield from self.fetch(partitions)
                 partition = self.chance.choice(partitions)
@@ -197,6 +235,7 @@ class ClassicMember(Consumer):
         return ErrorCode.NONE
 
     def leave(self) -> Script:
+        self.let_go()
         member = LeaveGroupRequest.Member(member_id=self.member_id)
         yield from self.ask("leave", LeaveGroupRequest(group_id=self.group, members=[member]))
         self.member_id = ""
@@ -206,11 +245,13 @@ class ClassicMember(Consumer):
 class ConsumerMember(Consumer):
     """Beats, and takes what it is given. Believes in what it owns for no longer than its session lasts."""
 
+    leaving, away_ms = 0.02, (20, 400)
+    """How likely it leaves with a heartbeat, and for how long."""
+
     def live(self) -> Script:
-        self.cluster.ledger.leases(self.group, self.name, [], 0)  # a new life owns nothing
         while True:
             yield from self.stay()
-            yield Sleep(self.chance.randint(20, 400))
+            yield Sleep(self.chance.randint(*self.away_ms))
 
     def crash(self) -> None:
         super().crash()
@@ -220,7 +261,7 @@ class ConsumerMember(Consumer):
         """From joining to being put out, or leaving."""
         member_id, epoch, owned, is_changed = str(self.cluster.new_id()), 0, [], True
         for beat in itertools.count():
-            if not self.is_stopping and beat > 10 and self.chance.random() < 0.02:
+            if not self.is_stopping and beat > 10 and self.chance.random() < self.leaving:
                 self.cluster.ledger.leases(self.group, self.name, [], 0)
                 yield from self.ask("consumer_heartbeat", self.request(member_id, -1, owned, False))
                 return
@@ -234,14 +275,9 @@ class ConsumerMember(Consumer):
                 return
             is_changed = bool(code)  # whoever missed an answer tells everything
             if not code:
-                is_current, reply = reply
-                epoch = reply.member_epoch
+                is_current, epoch = self.is_reply_current, reply.member_epoch
                 if reply.assignment is not None:
-                    given = [
-                        (t.topic_id, index)
-                        for t in reply.assignment.topic_partitions
-                        for index in t.partitions
-                    ]
+                    given = self.named(reply.assignment.topic_partitions)
                     is_changed, owned = given != owned, given
                 if is_current:
                     self.cluster.ledger.leases(self.group, self.name, owned, asked_ms + SESSION_MS)
@@ -250,21 +286,24 @@ class ConsumerMember(Consumer):
                     yield from self.use(member_id, epoch, owned)
             yield Sleep(self.chance.randint(30, 150))
 
+    def named(self, topics: list[TopicPartitions]) -> list[tuple[str, int]]:
+        names = self.cluster.topics.topic_of_id
+        return [(names[topic.topic_id].name, index) for topic in topics for index in topic.partitions]
+
     def use(self, member_id: str, epoch: int, owned: list[Any]) -> Script:
-        topic_id, index = self.chance.choice(owned)
-        partition = (self.cluster.topics.topic_of_id[topic_id].name, index)
+        partition = self.chance.choice(owned)
         yield from self.fetch([partition])
         yield from self.commit(member_id, epoch, partition, "")
 
     def request(
         self, member_id: str, epoch: int, owned: list[Any], is_changed: bool
     ) -> ConsumerGroupHeartbeatRequest:
-        ids = sorted({topic_id for topic_id, _ in owned})
+        topics = self.cluster.topics.topics
         everything = [
             TopicPartitions(
-                topic_id=topic_id, partitions=[index for each, index in owned if each == topic_id]
+                topic_id=topics[name].topic_id, partitions=[index for each, index in owned if each == name]
             )
-            for topic_id in ids
+            for name in sorted({name for name, _ in owned})
         ]
         is_full = is_changed or epoch == 0
         return ConsumerGroupHeartbeatRequest(
@@ -275,3 +314,19 @@ class ConsumerMember(Consumer):
             subscribed_topic_names=["input", "more"] if is_full else None,
             topic_partitions=([] if epoch == 0 else everything) if is_full else None,
         )
+
+
+class VisitingMember(ConsumerMember):
+    """Comes and goes, and with it the protocol of its group."""
+
+    leaving, away_ms = 0.15, (500, 2_500)
+
+    def live(self) -> Script:
+        yield Sleep(self.chance.randint(*self.away_ms))
+        yield from super().live()
+
+
+class MigratingMember(ClassicMember):
+    """A classic member whose group changes its protocol under it."""
+
+    is_among_others = True

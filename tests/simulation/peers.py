@@ -44,6 +44,9 @@ class Call(NamedTuple):
 class Reply(NamedTuple):
     number: int
     reply: Any
+    is_current: bool = True
+    """Whether a coordinator has answered, and not one that was deposed without knowing. Clients cannot tell, but who
+    judges what they were told must know."""
 
     @property
     def label(self) -> str:
@@ -66,6 +69,8 @@ class Peer:
         self.chance = world.stream(f"peer {name}")
         self._numbers = itertools.count()
         self._waiting: dict[int, tuple[Script, Event]] = {}
+        self.is_reply_current = True
+        """Of the reply that a script is handed just now."""
         self._last_calls: dict[tuple[str, str], int] = {}
         world.add(self)
 
@@ -99,6 +104,7 @@ class Peer:
             waiting = self._waiting.pop(message.number, None)
             if waiting is not None:
                 waiting[1].cancel()
+                self.is_reply_current = message.is_current
                 self._step(waiting[0], message.reply)
             return
         if message.api in IN_ORDER:
@@ -106,10 +112,15 @@ class Peer:
             if message.number <= last:
                 return
             self._last_calls[sender, message.api] = message.number
-        self.serve(sender, message, lambda reply: self.reply(sender, message.number, reply))
+        is_current = self.is_current(message.api)
+        self.serve(
+            sender,
+            message,
+            lambda reply: self.world.send(self.name, sender, Reply(message.number, reply, is_current)),
+        )
 
-    def reply(self, target: str, number: int, reply: Any) -> None:
-        self.world.send(self.name, target, Reply(number, reply))
+    def is_current(self, api: str) -> bool:
+        return True
 
     def serve(self, sender: str, call: Call, answer: Callable[[Any], None]) -> None:
         raise AssertionError(f"{self.name} serves nobody")

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ottla.groups import consumer_reconcile
 from ottla.groups.classic import ClassicGroup
 from ottla.groups.shard import GroupShard
 from ottla.replication.machine import Decision
@@ -135,5 +136,20 @@ def test_a_planted_bug_is_found(name):
 def test_sessions_that_end_too_early_are_found(monkeypatch):
     short = SimpleNamespace(consumer_session_timeout_ms=300, consumer_heartbeat_interval_ms=150)
     monkeypatch.setattr(clusters, "CONSUMER_SETTINGS", short)
+    violation = first_violation(consumer(Cluster), 40)
+    assert violation is not None and "one owner at a time" in violation
+
+
+def test_partitions_that_are_given_before_they_are_free_are_found(monkeypatch):
+    step = consumer_reconcile._next
+    monkeypatch.setattr(
+        consumer_reconcile, "_next", lambda *known: step(*known[:-1], lambda *partition: True)
+    )
+    violation = first_violation(consumer(Cluster), 40)
+    assert violation is not None and "one owner at a time" in violation
+
+
+def test_revocations_that_are_not_awaited_are_found(monkeypatch):
+    monkeypatch.setattr(consumer_reconcile, "_still_holds", lambda owned, partitions: False)
     violation = first_violation(consumer(Cluster), 40)
     assert violation is not None and "one owner at a time" in violation
