@@ -14,6 +14,7 @@ from ottla.broker.handlers.leaders import HINTED, endpoints_of, leader_of
 from ottla.broker.intake import InvalidRecords, Slow, is_transactional, prepare
 from ottla.broker.verification import TransactionalBatch
 from ottla.broker.waiting import reach
+from ottla.controller.context import INTERNAL_TOPICS
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.types import Buffer
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _Answer = ProduceResponse.Topic.Partition
 TOPIC_IDS_SINCE, LEADER_HINTS_SINCE = 13, 10
+ADMIN_CLIENT_ID = "__admin_client"
+"""Who says that this is its name knows what it does, as in Kafka: it may write to internal topics."""
 _SAY_NOTHING_OF_THE_LOG = {
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -152,6 +155,8 @@ class _Producing:
                 detail = f"{call.connection.principal} may not write"
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, detail)
             partition = broker.replicas.get(topic, part.index)
+            if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} belongs to the brokers")
             records = part.records or b""
             if is_transactional(records):
                 self._look_at_transaction(append, partition, records)

@@ -100,16 +100,17 @@ class Connection(fakes.Connection):
 class Client:
     """Requests go both ways through the codec, and are begun in the order in which they are posted."""
 
-    def __init__(self, broker):
+    def __init__(self, broker, client_id="test"):
         self.broker = broker
         self.connection = Connection()
+        self._client_id = client_id
 
     def post(self, request, version):
         """A future of the answer; the request is under way when this returns."""
         key = declaration(type(request)).api_key
         assert SERVED[key].min_version <= version <= SERVED[key].max_version
         asked = decode_exactly(type(request), encode_bytes(request, version), version)
-        answer = handler_of(key)(self.broker, Call(self.connection, key, version, 1, "test"), asked)
+        answer = handler_of(key)(self.broker, Call(self.connection, key, version, 1, self._client_id), asked)
         if inspect.iscoroutine(answer):
             answer = begin(answer)
         return asyncio.ensure_future(_answered(APIS[key], answer, version))

@@ -219,6 +219,16 @@ async def test_who_may_not_write_does_not():
 
 
 @scenario
+async def test_internal_topics_are_written_by_brokers_and_by_whoever_says_to_be_an_administrator():
+    partition = led_partition("__transaction_state")
+    refused = await produced(partition)
+    assert (refused.error_code, partition.log.end_offset) == (ErrorCode.INVALID_TOPIC_EXCEPTION, 0)
+    admin = Client(serving(partition), client_id="__admin_client")
+    (taken,) = await answers(admin.post(request((partition, records())), 9))
+    assert (taken.error_code, partition.log.end_offset) == (0, 1)
+
+
+@scenario
 async def test_too_few_in_sync_replicas_are_refused_before_anything_is_written():
     partition = led_partition(replicas=(1, 2), settings={"min.insync.replicas": "2"})
     partition.follow_orders(partition.state._replace(isr=(1,), partition_epoch=2))
