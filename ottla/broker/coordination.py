@@ -47,6 +47,7 @@ class Coordination:
             self._create_topic,
             lambda: config.offsets_commit_timeout_ms,
             lambda: broker.producer_ids.refill(),
+            broker.replicas.note_failure,
         )
         self.groups = Coordinator(
             CONSUMER_OFFSETS,

@@ -57,6 +57,7 @@ class Surroundings:
         create: Callable[[str], Coroutine[Any, Any, TopicImage]],
         write_timeout_ms: Callable[[], int],
         refill: Callable[[], Awaitable[None]],
+        note_failure: Callable[[Partition], object],
     ) -> None:
         self.clock = clock
         self.metadata = metadata
@@ -66,6 +67,7 @@ class Surroundings:
         self.write_timeout_ms = write_timeout_ms
         self.refill = refill
         """Have producer ids at hand."""
+        self.note_failure = note_failure
 
 
 class Coordinator(Generic[M]):
@@ -136,6 +138,7 @@ class Coordinator(Generic[M]):
                 break
             except (KafkaError, RecordError) as error:
                 logger.error("%s cannot be loaded: %s", partition.topic_partition, error)
+                self.note_failure(partition)
                 await asyncio.sleep(RELOAD_SECONDS)
         # From the last record applied to here nothing else has run: whoever appends next finds the shard in charge.
         if self._loads.get(index) is not asyncio.current_task():
@@ -162,6 +165,9 @@ class Coordinator(Generic[M]):
         self._drop(index, reason)
         if shard.partition.is_leader:
             self._begin(shard.partition)
+
+    def note_failure(self, partition: Partition) -> None:
+        self._around.note_failure(partition)
 
     def carry_out(self, effect: Any) -> None:
         self.on_effect(effect)

@@ -53,6 +53,9 @@ class Host(Protocol):
     def carry_out(self, effect: Any) -> None:
         """Something that was decided, and is committed now."""
 
+    def note_failure(self, partition: Partition) -> None:
+        """The disk refused: if the partition's log has failed, its directory is to go out of service."""
+
     def reload(self, shard: "Shard[Any]", reason: str) -> None:
         """The shard's memory may be ahead of its log: start it anew."""
 
@@ -153,6 +156,7 @@ class Shard(Generic[M]):
                 self._end_offset = partition.log.end_offset
                 self._apply(entries, decision.producer)
         except KafkaError as error:
+            self._note_failure(error)
             return self._refused(decision, error)
         return decision
 
@@ -221,6 +225,13 @@ class Shard(Generic[M]):
             return
         known = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.NOT_COORDINATOR, str(error))
         self._fail(decision, answer_of(known))
+        self._note_failure(known)
+        if not self.is_retired:  # what was decided stands in the log, and its effects are still to come
+            self._host.reload(self, known.detail)
+
+    def _note_failure(self, error: KafkaError) -> None:
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._host.note_failure(self.partition)
 
     @staticmethod
     def _fail(decision: Decision[Any], error: KafkaError) -> None:

@@ -71,7 +71,9 @@ class Names:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "nobody of that name")
 
 
-def coordinator_of(*partitions, topic="names", metadata=None, count=1, timeout_ms=60_000, create=None):
+def coordinator_of(
+    *partitions, topic="names", metadata=None, count=1, timeout_ms=60_000, create=None, note_failure=None
+):
     """A coordinator in charge of these partitions. They must have real logs."""
     commits = {}
 
@@ -82,7 +84,13 @@ def coordinator_of(*partitions, topic="names", metadata=None, count=1, timeout_m
         raise AssertionError("nobody needs producer ids here")
 
     around = Surroundings(
-        SystemClock(), metadata or Metadata(), commit_of, create, lambda: timeout_ms, refill
+        SystemClock(),
+        metadata or Metadata(),
+        commit_of,
+        create,
+        lambda: timeout_ms,
+        refill,
+        note_failure or (lambda partition: None),
     )
     found = Coordinator(topic, record_types.TRANSACTION_STATE, Names, lambda: count, around)
     for partition in partitions:

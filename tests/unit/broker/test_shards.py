@@ -1,6 +1,7 @@
 """A shard decides, appends, applies, and tells nobody before the high watermark allows it."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -280,3 +281,69 @@ async def test_a_topic_that_is_flushed_before_it_answers_is_flushed_here_as_well
     assert waiting is not None and decision.reply is not LATER
     await waiting
     assert partition.log.recovery_point == 1
+
+
+# --- a disk that fails --------------------------------------------------------------------------------------------
+
+
+async def with_a_name(**how):
+    """A partition that holds "a", and a coordinator in charge of it that tells which logs have failed."""
+    partition, failed = led_partition("names", **how), []
+    coordinator = coordinator_of(partition, note_failure=failed.append)
+    await coordinator.run("k", lambda names, now: names.decide_add("a"))
+    return partition, coordinator, failed
+
+
+async def refusal(waiting):
+    with pytest.raises(KafkaError) as refused:
+        await waiting
+    return refused.value.code
+
+
+@scenario
+async def test_a_log_that_has_failed_is_reported_so_that_its_directory_goes_out_of_service():
+    partition, coordinator, failed = await with_a_name()
+    for operation in ("write", "truncate"):
+        partition.log._files.fail_next(operation)
+    adding = coordinator.run("k", lambda names, now: names.decide_add("b"))
+    assert await refusal(adding) is ErrorCode.NOT_COORDINATOR
+    assert partition.log.failure is not None and set(failed) == {partition}
+    coordinator.close()
+
+
+@scenario
+async def test_a_log_that_cannot_be_synced_is_reported():
+    partition, coordinator, failed = await with_a_name(settings={"flush.messages": "1"})
+    partition.log._files.fail_next("sync")
+    adding = coordinator.run("k", lambda names, now: names.decide_add("b"))
+    assert await refusal(adding) is ErrorCode.NOT_COORDINATOR
+    assert partition.log.failure is not None and set(failed) == {partition}
+    coordinator.close()
+
+
+@scenario
+async def test_a_log_that_cannot_be_read_when_it_is_loaded_is_reported():
+    partition, _, failed = await with_a_name()
+    partition.log._files.fail_next("read")
+    coordinator = coordinator_of(partition, note_failure=failed.append)
+    while not failed:
+        await asyncio.sleep(0)
+    assert failed == [partition]
+    coordinator.close()
+
+
+@scenario
+async def test_where_a_flush_fails_and_the_log_does_not_the_machine_starts_anew_from_what_it_holds():
+    """The reply tells nothing, but the decision stands: a machine that is loaded sees to its effects again."""
+    settings = {"flush.messages": "1", "index.interval.bytes": "0"}
+    partition, coordinator, _ = await with_a_name(settings=settings)
+    shard = coordinator.shards[0]
+    partition.log._files.fail_next(
+        "write", errno.ENOSPC, after=1
+    )  # the batch passes, its index entry does not
+    adding = coordinator.run("k", lambda names, now: names.decide_add("b", effects=["go"]))
+    assert await refusal(adding) is ErrorCode.NOT_COORDINATOR
+    assert partition.log.failure is None
+    while coordinator.is_loading:
+        await asyncio.sleep(0)
+    assert coordinator.shards[0] is not shard and list(coordinator.shards[0].machine.names) == ["a", "b"]
