@@ -209,12 +209,13 @@ def test_what_is_looked_for_would_be_found(found):
 
 
 def write_results(protocol: str, rounds: list[Round], total: int) -> None:
-    """A section for each protocol; the classic one comes first and begins the page."""
+    """Each protocol has its section; that of the other one stays as it is."""
     rows = [
         f"| {n} | {each.victim} | {each.written:,} | {each.restarts} |" for n, each in enumerate(rounds, 1)
     ]
+    title = f"## {protocol.capitalize()} protocol"
     section = [
-        f"## {protocol.capitalize()} protocol",
+        title,
         "",
         f"**{len(rounds)} kills, {total:,} records in, each of them out once, and in the order of its key.**",
         "",
@@ -226,9 +227,10 @@ def write_results(protocol: str, rounds: list[Round], total: int) -> None:
     head = [
         "# kill -9 in a pipeline",
         "",
-        f"Written by `make chaos`. {WORKERS} workers (librdkafka) of the group `{GROUP}` read, and",
-        "write in transactions, with the offsets they read; they or the broker are killed at random moments.",
+        f"Written by `make chaos`. {WORKERS} workers (librdkafka) of the group `{GROUP}` read, and write in transactions,",
+        "with the offsets they read; they or the broker are killed at random moments.",
         "",
     ]
-    before = head if protocol == "classic" else [*RESULTS.read_text().splitlines(), ""]
-    RESULTS.write_text("\n".join([*before, *section]))
+    before = RESULTS.read_text().split("\n## ")[1:] if RESULTS.exists() else []
+    others = [f"## {each.rstrip()}\n" for each in before if not f"## {each}".startswith(title)]
+    RESULTS.write_text("\n".join([*head, "\n".join(sorted(["\n".join(section), *others]))]))
