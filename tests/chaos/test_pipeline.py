@@ -227,8 +227,8 @@ def write_results(protocol: str, rounds: list[Round], total: int) -> None:
     head = [
         "# kill -9 in a pipeline",
         "",
-        f"Written by `make chaos`. {WORKERS} workers (librdkafka) of the group `{GROUP}` read, and write in transactions,",
-        "with the offsets they read; they or the broker are killed at random moments.",
+        f"Written by `make chaos`. {WORKERS} workers (librdkafka) of the group `{GROUP}` read, and write in",
+        "transactions, with the offsets they read; they or the broker are killed at random moments.",
         "",
     ]
     before = RESULTS.read_text().split("\n## ")[1:] if RESULTS.exists() else []
