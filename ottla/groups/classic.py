@@ -266,14 +266,15 @@ class ClassicGroup:
         self._rebalances.incoming.update((member.member_id, member) for member in members)
 
     def started(self, now: Moment) -> None:
-        """Sessions begin. A group above the size that is allowed today rebalances, and takes the first to come."""
+        """Sessions begin. A group above the size that is allowed today rebalances, and takes the first to come; so does
+        one without a leader, which came from the consumer protocol and has not joined anew since."""
         rebalances = self._rebalances
         if rebalances.is_started or self.state is ClassicState.DEAD:
             return
         rebalances.is_started = True
         for member in self._roster:
             rebalances.beat(member, now)
-        if len(self.members) > rebalances.settings.group_max_size:
+        if rebalances.lacks_leader or len(self.members) > rebalances.settings.group_max_size:
             self.decide_rebalance(now)
 
     def decide_rebalance(self, now: Moment) -> Decision[None]:

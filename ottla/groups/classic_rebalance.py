@@ -43,6 +43,8 @@ class Rebalances:
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
+        self.lacks_leader = False
+        """Does the log know members, but none that leads?"""
         self.is_started = False
         self.incoming: dict[str, ClassicMember] = {}
         """Members with all they brought along, on their way through the log."""
@@ -104,6 +106,7 @@ class Rebalances:
                 member = from_record(value, record)
             member.assignment = bytes(record.assignment)
             members.append(member)
+        self.lacks_leader = bool(members) and value.leader is None
         for gone in self.roster.settle(members, value.leader):
             self.end_session(gone)
         since_ms = value.current_state_timestamp if value.current_state_timestamp >= 0 else None

@@ -1,5 +1,7 @@
 """A classic group as its members and its shard see it: sync, heartbeat, leave, commit, describe."""
 
+import dataclasses
+
 import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
@@ -404,6 +406,19 @@ def test_a_loaded_group_above_its_size_rebalances_and_takes_the_first_to_come():
     assert classics.join(ids[1]).code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert first.code == second.code == ErrorCode.NONE
     assert set(classics.group.members) == {ids[0], ids[2]}
+
+
+def test_a_loaded_group_without_a_leader_joins_anew():
+    """It came from the consumer protocol, and its coordinator died before its members had joined again."""
+    classics = Classics()
+    ids = classics.settle({}, {})
+    entry, producer = classics.host.log[-1]
+    leaderless = dataclasses.replace(entry.value, leader=None)
+    classics.host.log.append((Entry(entry.key, leaderless), producer))
+    classics.restart()
+    assert classics.heartbeat(ids[0]) == ErrorCode.REBALANCE_IN_PROGRESS
+    first, second = (classics.join(member_id) for member_id in ids)
+    assert first.code == second.code == ErrorCode.NONE
 
 
 def test_records_that_make_no_sense_are_loaded_as_far_as_they_do():
