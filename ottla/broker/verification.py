@@ -81,12 +81,14 @@ class Guards:
 class TransactionalBatch:
     """What the header of a transactional batch says about its producer."""
 
-    __slots__ = ("first_sequence", "guard", "producer")
+    __slots__ = ("first_sequence", "guard", "is_due", "producer")
 
     def __init__(self, producer: Producer, first_sequence: int) -> None:
         self.producer = producer
         self.first_sequence = first_sequence
         self.guard: Guard | None = None
+        self.is_due = False
+        """Must the coordinator be asked first?"""
 
     @classmethod
     def of(cls, records: Buffer) -> "TransactionalBatch":
@@ -95,7 +97,7 @@ class TransactionalBatch:
         return cls(Producer(header[9], header[10]), header[11])
 
     def check(self) -> None:
-        """Raise if its transaction ended while the coordinator was asked."""
+        """Raise if its transaction ended since it came, while it was opened or the coordinator was asked."""
         if self.guard is not None and self.guard.is_broken:
             detail = f"the transaction of producer {self.producer.id} ended before this batch came"
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, detail)

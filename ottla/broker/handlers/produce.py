@@ -51,12 +51,13 @@ class _Append:
         """Set while there is something to append, then while there is something to wait for."""
         self.records: Buffer | Slow = b""
         self.transactional: TransactionalBatch | None = None
-        """Set while the coordinator has to vouch for it."""
+        """Set if it belongs to a transaction, which may end before it is appended."""
         self.end_offset = 0
 
     @property
     def takes_time(self) -> bool:
-        return type(self.records) is Slow or self.transactional is not None
+        is_due = self.transactional is not None and self.transactional.is_due
+        return is_due or type(self.records) is Slow
 
     def refuse(self, error: KafkaError, partition: Partition | None = None) -> None:
         """The `partition`, if its log has judged the records."""
@@ -108,7 +109,10 @@ class _Producing:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, detail)
         if self._call.connection.appending is not None or any(a.takes_time for a in self._appends):
             return self._run_in_turn()
-        self._append_all()
+        try:
+            self._append_all()
+        finally:
+            self._release()
         return self._wait() if self._must_wait else self._answer()
 
     async def _run_in_turn(self) -> ProduceResponse | None:
@@ -177,15 +181,19 @@ class _Producing:
             return
         batch, verifier = TransactionalBatch.of(records), self._broker.verifier
         verifier.check_sequence(partition, batch, self._call.version)
-        if verifier.is_due(partition, batch, self._call.version):
-            batch.guard = verifier.guards.hold(partition.topic_partition, batch.producer.id)
-            append.transactional = batch
+        batch.is_due = verifier.is_due(partition, batch, self._call.version)
+        batch.guard = verifier.guards.hold(partition.topic_partition, batch.producer.id)
+        append.transactional = batch
 
     async def _verify(self) -> None:
         """Ask for all partitions of a producer at once."""
         asked: dict[Producer, list[_Append]] = {}
         for append in self._appends:
-            if append.partition is not None and append.transactional is not None:
+            if (
+                append.partition is not None
+                and append.transactional is not None
+                and append.transactional.is_due
+            ):
                 asked.setdefault(append.transactional.producer, []).append(append)
         for producer, appends in asked.items():
             places = [a.partition.topic_partition for a in appends if a.partition is not None]

@@ -1,25 +1,28 @@
 """The coordinator vouches for the first batch of a transaction, and a marker that comes meanwhile takes that back."""
 
+import threading
+
 import pytest
 
 from ottla.broker.coordinators import Coordinator
 from ottla.broker.verification import Guards, TransactionalBatch, Verifier, is_open
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.protocol.messages.produce import ProduceRequest
 from ottla.records.builder import build
 from ottla.records.record import Record
 from ottla.replication.machine import Producer
 from tests.unit.broker.handlers.logs import led_partition
-from tests.unit.broker.handlers.serving import scenario
+from tests.unit.broker.handlers.serving import Client, scenario, serving
 from tests.unit.storage.helpers import NOW, marker
 
 PLACE = TopicPartition("orders", 0)
 PRODUCER = Producer(7, 0)
 
 
-def records(sequence=0, epoch=0):
+def records(sequence=0, epoch=0, value=b"v"):
     return build(
-        [Record(0, NOW, b"k", b"v")],
+        [Record(0, NOW, b"k", value)],
         producer_id=7,
         producer_epoch=epoch,
         base_sequence=sequence,
@@ -138,3 +141,23 @@ def test_a_batch_whose_guard_is_broken_is_not_written():
     with pytest.raises(KafkaError) as late:
         batch.check()
     assert late.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+@scenario
+async def test_a_batch_whose_transaction_ends_while_it_is_opened_is_too_late():
+    """Older producers keep their epoch over transactions, so the log alone could not tell."""
+    partition = led_partition(settings={"compression.type": "gzip"})
+    broker, guards, opened = serving(partition), Guards(), threading.Event()
+    broker.verifier = Verifier(Transactions(ErrorCode.NONE), guards, lambda: True)
+    broker.openers.submit(opened.wait, 60)
+    partition.append(records(), -1, NOW)
+    part = ProduceRequest.Topic.Partition(index=0, records=records(1, value=b"x" * 200_000))
+    topic = ProduceRequest.Topic(name="orders", partition_data=[part])
+    request = ProduceRequest(transactional_id="t", acks=-1, timeout_ms=10_000, topic_data=[topic])
+    late = Client(broker).post(request, 9)
+    partition.append(marker(7, commit=False), -1, NOW, client=False)
+    guards.end(PLACE, 7)
+    opened.set()
+    answer = (await late).responses[0].partition_responses[0]
+    assert (answer.error_code, partition.log.end_offset) == (ErrorCode.INVALID_TXN_STATE, 2)
+    assert partition.log.last_stable_offset == 2 and len(guards) == 0
