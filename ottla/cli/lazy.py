@@ -17,17 +17,27 @@ class Lazy(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name. A name that it does not know gets a guess instead of a shrug."""
+    """A group that knows its commands by name. A name that it does not know gets a guess instead of a shrug.
 
-    def __init__(self, *args: Any, table: dict[str, Lazy] | None = None, **options: Any) -> None:
+    `aliases` are other names that people try, such as `list` for `ls`; no help mentions them.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        table: dict[str, Lazy] | None = None,
+        aliases: dict[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self.table = table or {}
+        self.aliases = aliases or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if (lazy := self.table.get(cmd_name)) is None:
+        if (lazy := self.table.get(self.aliases.get(cmd_name, cmd_name))) is None:
             return None
         module, _, attribute = lazy.target.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
@@ -36,7 +46,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.table and not args[0].startswith("-"):
+        known = self.table.keys() | self.aliases.keys()
+        if args and args[0] not in known and not args[0].startswith("-"):
             raise click.UsageError(f"no command is called {args[0]!r}{guess(args[0], list(self.table))}", ctx)
         return super().resolve_command(ctx, args)
 

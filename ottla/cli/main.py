@@ -1,7 +1,8 @@
 """The `ottla` command: one table of subcommands, and one place where failures become sentences.
 
-Exit codes: 0 done, 1 the operation failed, 2 the command line makes no sense, 130 interrupted. Whatever fails says
-so in one sentence on stderr; OTTLA_TRACEBACK=1 adds where in the code it happened.
+Exit codes: 0 done, 1 the operation failed, 2 the command line makes no sense, 3 a part of it failed, 4 there is no such
+thing, 5 not allowed, 6 nobody answers, 130 interrupted. Whatever fails says so in one sentence on stderr;
+OTTLA_TRACEBACK=1 adds where in the code it happened.
 """
 
 import os
@@ -16,6 +17,8 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
     "start": Lazy("ottla.cli.start:start", "Run a broker in the foreground."),
+    "group": Lazy("ottla.cli.group:group", "Look at consumer groups, and how far they are behind."),
+    "txn": Lazy("ottla.cli.txn:txn", "Look at transactions, and end those that hang."),
     "log": Lazy("ottla.cli.log:log", "Look into the files of a log, offline."),
     "protocol": Lazy("ottla.cli.protocol:protocol", "Look at the wire protocol as this build speaks it."),
 }

@@ -1,0 +1,323 @@
+"""Asking a cluster from a command: where to ask, whom to ask what, and what a failure means to a shell.
+
+A `Cluster` keeps one connection to each broker that was asked something. Questions that any broker answers go to the
+first that took our connection; the others go to the coordinator, to the leader, or to everybody. Every answer has a
+size, and a time by which it must come. What goes wrong becomes a `Failed`: one sentence and one exit code.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from ottla.broker.listeners import Address, parse_host
+from ottla.core.errors import (
+    AuthorizationError,
+    ConfigError,
+    ErrorCode,
+    KafkaError,
+    ProtocolError,
+    RetriableError,
+)
+from ottla.core.ids import TopicPartition
+from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
+from ottla.protocol.apis import api_of
+from ottla.protocol.messages.groups import FindCoordinatorRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.protocol.schema import declaration
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+FAILED, PARTLY, NOT_FOUND, DENIED, UNREACHABLE = 1, 3, 4, 5, 6
+PORT = 9092
+GROUP, TRANSACTION = 0, 1
+"""What FindCoordinator is asked for."""
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+KEYS_AT_A_TIME = 1000
+"""Groups, ids or partitions in one request."""
+BROKERS_AT_A_TIME = 16
+_PAUSE_SECONDS = 0.1
+_MANY_KEYS_SINCE = 4  # FindCoordinator
+
+
+class Failed(click.ClickException):
+    """A command that could not do what it was asked: a sentence for people, a code for scripts."""
+
+    def __init__(self, sentence: str, exit_code: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it where it finds it first
+
+
+_NOT_THERE = {
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+_NOT_ALLOWED = {ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE}
+
+
+def failed(error: Exception) -> Failed:
+    """What a shell should hear of an error that came from a broker, or from the way there."""
+    if isinstance(error, Failed):
+        return error
+    if isinstance(error, PeerClosed | RequestTimedOut):
+        return Failed(str(error), UNREACHABLE)
+    if isinstance(error, KafkaError):
+        if isinstance(error, AuthorizationError) or error.code in _NOT_ALLOWED:
+            return Failed(str(error), DENIED)
+        return Failed(str(error), NOT_FOUND if error.code in _NOT_THERE else FAILED)
+    return Failed(str(error), FAILED)
+
+
+def check(code: int, about: str) -> None:
+    """Raise what an answer's error code means, if it means anything. `about` names the thing."""
+    if code:
+        error = KafkaError.of(code)
+        if error.detail:
+            raise KafkaError(error.code, f"{about}: {error.detail}")
+        raise type(error)(error.code, f"{about}: {error.code.meaning}")
+
+
+def servers(text: str) -> list[Address]:
+    """`host:port,host:port`; the port is 9092 unless it is there."""
+    try:
+        found = [parse_host(each, "--bootstrap-server") for each in text.split(",") if each.strip()]
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    if not found:
+        raise click.UsageError("--bootstrap-server names no server")
+    return [Address(each.host or "localhost", each.port or PORT) for each in found]
+
+
+class Topic(NamedTuple):
+    """A topic as the cluster sees it. A partition without a leader is led by -1."""
+
+    name: str
+    leaders: Mapping[int, int]
+    is_internal: bool
+
+
+class Answers(NamedTuple):
+    """What each broker said, and why some said nothing."""
+
+    by_broker: dict[int, Any]
+    failures: dict[int, Failed]
+
+
+class Cluster:
+    """Made by `cluster`, which also closes the connections."""
+
+    def __init__(self, first: Peer, timeout_ms: int) -> None:
+        self.first = first
+        """The broker that took our connection."""
+        self._limits = PeerLimits(frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=timeout_ms)
+        self._loop = asyncio.get_running_loop()
+        self._peers: dict[int, asyncio.Task[Peer]] = {}
+        self.brokers: dict[int, Address] = {}
+
+    # --- whom to ask --------------------------------------------------------------------------------------------
+
+    async def broker(self, node_id: int) -> Peer:
+        """A connection to that broker, the same each time."""
+        if node_id not in self.brokers:
+            await self.topics([])
+        address = self.brokers.get(node_id)
+        if address is None:
+            raise Failed(f"broker {node_id} is not among the brokers that live", UNREACHABLE)
+        if node_id not in self._peers:
+            opening = connect(address.host, address.port, limits=self._limits)
+            self._peers[node_id] = self._loop.create_task(opening)
+        return await self._peers[node_id]
+
+    async def coordinators(self, keys: Iterable[str], key_type: int) -> dict[int, list[str]]:
+        """The keys by the broker that coordinates them."""
+        found: dict[int, list[str]] = {}
+        for some in pieces(list(dict.fromkeys(keys))):
+            for key, node_id in await self.patiently(partial(self._find, some, key_type)):
+                found.setdefault(node_id, []).append(key)
+        return found
+
+    async def coordinator(self, key: str, key_type: int) -> int:
+        return next(iter(await self.coordinators([key], key_type)))
+
+    async def _find(self, keys: Sequence[str], key_type: int) -> list[tuple[str, int]]:
+        version = self.first.version_of(api_of(10))
+        if version >= _MANY_KEYS_SINCE:
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
+            rows = (await self.first.send(request, version)).coordinators
+        else:
+            rows = [await self.first.send(FindCoordinatorRequest(key=key, key_type=key_type)) for key in keys]
+        for key, row in zip(keys, rows, strict=False):
+            check(row.error_code, f"the coordinator of {key!r}")
+            self.brokers.setdefault(row.node_id, Address(row.host, row.port))
+        if version >= _MANY_KEYS_SINCE:
+            return [(row.key, row.node_id) for row in rows]
+        return [(key, row.node_id) for key, row in zip(keys, rows, strict=True)]
+
+    async def topics(self, names: Iterable[str] | None) -> dict[str, Topic]:
+        """Those that exist of the topics with these names; with None, all. Nothing is created by asking."""
+        found: dict[str, Topic] = {}
+        for some in [None] if names is None else pieces(list(names)) or [[]]:
+            asked = None if some is None else [MetadataRequest.Topic(name=name) for name in some]
+            request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+            answer: MetadataResponse = await self.first.send(request)
+            check(answer.error_code, "the metadata")
+            self.brokers |= {row.node_id: Address(row.host, row.port) for row in answer.brokers}
+            for row in answer.topics:
+                if row.name is None or row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                check(row.error_code, f"topic {row.name}")
+                leaders = {each.partition_index: each.leader_id for each in row.partitions}
+                found[row.name] = Topic(row.name, leaders, row.is_internal)
+        return found
+
+    async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by their leader; under -1 those that have none, or do not exist."""
+        partitions = sorted(set(partitions))
+        topics = await self.topics(dict.fromkeys(each.topic for each in partitions)) if partitions else {}
+        found: dict[int, list[TopicPartition]] = {}
+        for each in partitions:
+            topic = topics.get(each.topic)
+            leader = -1 if topic is None else topic.leaders.get(each.partition, -1)
+            found.setdefault(leader, []).append(each)
+        return found
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    async def ask(self, node_id: int, request: object, version_max: int | None = None) -> Any:
+        """The answer of one broker, in the highest version that both speak, up to `version_max`."""
+        peer = await self.broker(node_id)
+        key = declaration(type(request)).api_key
+        assert key is not None, "only requests are sent"
+        version = peer.version_of(api_of(key))
+        return await peer.send(request, version if version_max is None else min(version, version_max))
+
+    async def everywhere(self, request: object, version_min: int = 0) -> Answers:
+        """What every broker says. It is a failure of all if none says anything."""
+        if not self.brokers:
+            await self.topics([])
+        key = declaration(type(request)).api_key
+        assert key is not None, "only requests are sent"
+
+        async def one(node_id: int) -> Any:
+            peer = await self.broker(node_id)
+            spoken = peer.version_of(api_of(key))
+            if spoken < version_min:
+                raise ProtocolError(
+                    f"broker {node_id} is too old: it speaks {api_of(key).name} up to v{spoken}"
+                )
+
+            async def once() -> Any:
+                answer = await peer.send(request)
+                check(getattr(answer, "error_code", 0), f"broker {node_id}")
+                return answer
+
+            return await self.patiently(once)
+
+        done = await each_of(sorted(self.brokers), one)
+        answers = Answers({}, {})
+        for node_id, outcome in done.items():
+            if isinstance(outcome, Failed):
+                answers.failures[node_id] = outcome
+            else:
+                answers.by_broker[node_id] = outcome
+        if not answers.by_broker:
+            raise next(iter(answers.failures.values()))
+        return answers
+
+    async def patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again while the answer is that it may succeed later, as long as one request may take."""
+        deadline = self._loop.time() + self._limits.timeout_ms / 1000
+        while True:
+            try:
+                return await ask()
+            except RetriableError:
+                if self._loop.time() + _PAUSE_SECONDS > deadline:
+                    raise
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def close(self) -> None:
+        for opening in self._peers.values():
+            opening.cancel()
+        for opened in await asyncio.gather(*self._peers.values(), return_exceptions=True):
+            if isinstance(opened, Peer):
+                await opened.close()
+        await self.first.close()
+
+
+@asynccontextmanager
+async def cluster(addresses: Sequence[Address], timeout_ms: int) -> AsyncIterator[Cluster]:
+    """A cluster that one of these servers belongs to, until the block ends."""
+    limits = PeerLimits(frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=timeout_ms)
+    reasons: list[Failed] = []
+    for address in addresses:
+        try:
+            opened = Cluster(await connect(address.host, address.port, limits=limits), timeout_ms)
+        except (PeerClosed, RequestTimedOut, ProtocolError) as error:
+            reasons.append(failed(error))
+            continue
+        try:
+            yield opened
+        finally:
+            await opened.close()
+        return
+    code = FAILED if all(each.exit_code == FAILED for each in reasons) else UNREACHABLE
+    raise Failed("; ".join(each.message for each in reasons), code)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's questions. Whatever a broker, or the way there, did wrong is raised as `Failed`."""
+    try:
+        return asyncio.run(work)
+    except (PeerClosed, RequestTimedOut, KafkaError, ProtocolError) as error:
+        raise failed(error) from error
+
+
+async def each_of(
+    keys: Iterable[K], ask: Callable[[K], Awaitable[T]], at_a_time: int = BROKERS_AT_A_TIME
+) -> dict[K, "T | Failed"]:
+    """Ask about each, a few at a time. What fails for one does not fail for the others."""
+    room = asyncio.Semaphore(at_a_time)
+
+    async def one(key: K) -> "T | Failed":
+        async with room:
+            try:
+                return await ask(key)
+            except (PeerClosed, RequestTimedOut, KafkaError, ProtocolError, Failed) as error:
+                return failed(error)
+
+    keys = list(keys)
+    return dict(zip(keys, await asyncio.gather(*map(one, keys)), strict=True))
+
+
+def pieces(things: Sequence[T], size: int = KEYS_AT_A_TIME) -> list[Sequence[T]]:
+    return [things[start : start + size] for start in range(0, len(things), size)]
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every command that asks a cluster: `bootstrap_server` and `timeout`."""
+    for option in (
+        click.option(
+            "--timeout",
+            metavar="SECONDS",
+            type=click.FloatRange(0.1, 3600),
+            default=10.0,
+            show_default=True,
+            help="How long an answer may take.",
+        ),
+        click.option(
+            "-b",
+            "--bootstrap-server",
+            metavar="HOST:PORT",
+            envvar="OTTLA_BOOTSTRAP_SERVER",
+            default=f"localhost:{PORT}",
+            show_default=True,
+            help="A broker of the cluster, or several with commas between them.",
+        ),
+    ):
+        command = option(command)
+    return command
