@@ -41,6 +41,8 @@ class Loader:
             offset < self._log.end_offset
         ):  # which may grow meanwhile: markers of transactions are written here
             data = self._log.load(self._log.read(offset, READ_BYTES))
+            if not data:
+                break  # the last records were compacted away
             for position, header in iter_batches(data, partial=True):
                 if header.last_offset >= offset:
                     check(data, position)

@@ -8,6 +8,9 @@ from ottla.records.compression import Codec
 from ottla.records.control import ControlType, build_marker
 from ottla.records.record import Record
 from ottla.replication.machine import Entry, Producer
+from ottla.storage.config import TopicConfig
+from ottla.storage.log import Log
+from ottla.testing.disk import SimDisk
 from tests.unit.broker.handlers.logs import led_partition
 from tests.unit.broker.handlers.serving import scenario
 from tests.unit.broker.machines import Names, named
@@ -95,3 +98,19 @@ async def test_a_record_that_the_machine_cannot_bear_does_not_keep_the_others_fr
     log = log_with(build([record("bad")]), build([record("good")]))
     await Loader(log, TRANSACTION_STATE, names).load()
     assert list(names.names) == ["good"]
+
+
+@scenario
+async def test_a_log_whose_end_was_compacted_away_is_loaded_up_to_there():
+    disk, config = SimDisk(), TopicConfig({"cleanup.policy": "compact"})
+    log = Log.open(disk, "d/names-0", config)
+    log.append(build([record("a")]), 0, NOW, client=False)
+    size = log.segments.active.size
+    log.append(build([record("b", value=None)]), 0, NOW, client=False)
+    log.roll()
+    log.close()
+    disk.open("d/names-0/00000000000000000000.log").truncate(size)
+    log = Log.open(disk, "d/names-0", config, clean=True, recovery_point=2)
+    assert log.end_offset == 2
+    names, loader = await loaded(log)
+    assert (list(names.names), loader.records) == (["a"], 1)
