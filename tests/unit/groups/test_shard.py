@@ -198,7 +198,7 @@ def test_the_first_member_of_the_new_protocol_takes_a_classic_group_along_with_i
     host.advance(0)
     assert groups(host)["group"] == ("Classic", "PreparingRebalance")
     host.take_over()
-    assert groups(host)["group"] == ("Classic", "Stable")
+    assert groups(host)["group"] == ("Classic", "PreparingRebalance")
     assert host.fetch("group", ORDERS) == {PLACE: 5}
 
 
