@@ -180,8 +180,9 @@ class HistoryClient:
         self.process = process
         self.open: Pending | None = None
 
-    def send(self, key: Key, value: Value) -> Pending:
-        return self._invoke(Action.SEND, [Send(key, value)])
+    def send(self, key: Key, *values: Value) -> Pending:
+        """Several values are a batch: sent at once, in this order, and each may be written without the others."""
+        return self._invoke(Action.SEND, [Send(key, value) for value in values])
 
     def poll(self) -> Pending:
         return self._invoke(Action.POLL, [NOTHING_READ])

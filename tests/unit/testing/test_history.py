@@ -53,6 +53,12 @@ def test_an_operation_is_written_down_when_it_begins_and_when_it_ends():
     assert history.operations[7].rebalanced == {"x"}
 
 
+def test_a_batch_is_one_send_of_several_values():
+    history = History()
+    history.client().send("x", 1, 2)
+    assert history.operations[0].steps == (Send("x", 1), Send("x", 2))
+
+
 def test_a_client_does_one_thing_after_the_other_and_ends_it_once():
     client = History().client()
     pending = client.send("x", 1)
