@@ -21,6 +21,7 @@ from ottla.groups.consumer_records import (
     target_entry,
     target_epoch_entry,
 )
+from ottla.groups.consumer_regex import check_pattern
 from ottla.groups.consumer_state import ConsumerState
 from ottla.groups.consumer_target import (
     assignors,
@@ -52,7 +53,8 @@ class Step:
         """A static member came back under another id: it inherits everything but the epoch."""
         new = old._replace(id=new_id, epoch=0, previous_epoch=0, state=MemberState.STABLE, to_revoke=NOTHING)
         self.replaced, self._replacement_id = old, new_id
-        self.entries += no_member_entries(self._group_id, old.id)
+        if new_id != old.id:  # who comes back under its own id is not to be erased: its clocks would stop
+            self.entries += no_member_entries(self._group_id, old.id)
         self.entries.append(member_entry(self._group_id, new))
         self.entries.append(target_entry(self._group_id, new_id, self._state.targets.get(old.id, NOTHING)))
         self.entries.append(current_entry(self._group_id, new))
@@ -65,6 +67,8 @@ class Step:
         is_new = before.id not in self._state.members and self.replaced is None
         if is_new or not member.has_same_metadata(before):
             self.entries.append(member_entry(self._group_id, member))
+        if member.topic_regex is not None and member.topic_regex not in self._state.regexes:
+            check_pattern(member.topic_regex)
         subscribes_anew = _subscription(member) != _subscription(before)
         if subscribes_anew or looks_again or self._state.epoch == 0:
             self._start_epoch_if(subscribes_anew, self._members_with(member), looks_again=looks_again)
@@ -132,9 +136,8 @@ class Step:
             try:
                 topics = resolved(regex, self._around.topics)
             except KafkaError:
-                if known is None:
-                    raise
-                continue  # it was fine once: its members need not suffer for what became of this broker's engine
+                # Whoever brings a pattern is told. This one was written by another engine: nobody here is to blame.
+                topics = known.topics if known is not None else frozenset()
             self._regexes[regex] = topics
             if known is None or topics != known.topics:
                 version = 1 if known is None else known.version + 1

@@ -4,10 +4,12 @@ import sys
 
 import pytest
 
-from ottla.groups.consumer_member import NOTHING, Member, MemberState
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.groups.consumer_member import NOTHING, Member, MemberState, metadata_value
 from ottla.groups.consumer_state import ConsumerState
 from ottla.groups.consumer_step import Step
 from ottla.protocol.messages.coordinator_records import (
+    ConsumerGroupMemberMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
 )
@@ -112,6 +114,28 @@ def test_who_comes_back_under_its_own_id_is_one_member(world):
     reply = world.join("a", instance_id="i")
     assert (reply.member_epoch, world.told(reply)) == (2, places("orders-0 orders-1"))
     assert world.group.state.static_members == {"i": "a"}
+
+
+def test_who_came_back_under_its_own_id_has_a_session_like_everybody(world):
+    world.join("a", instance_id="i")
+    world.go("a", -2, "i")
+    world.join("a", instance_id="i")
+    world.advance(world.settings.consumer_session_timeout_ms)
+    assert world.group.is_empty, "it was never heard of again"
+
+
+def test_a_pattern_of_another_engine_hurts_neither_the_other_members_nor_their_clocks(world):
+    epoch = world.join("a").member_epoch
+    value = metadata_value(Member("from elsewhere", rebalance_timeout_ms=1, topic_regex="("))
+    world.write(ConsumerGroupMemberMetadataKey(group_id="g", member_id="from elsewhere"), value)
+    world.take_over()
+    world.advance(world.settings.consumer_session_timeout_ms - 1)
+    assert world.beat("a", epoch).error_code == ErrorCode.NONE
+    world.join("b")
+    with pytest.raises(KafkaError, match="INVALID_REGULAR_EXPRESSION"):
+        world.join("c", None, subscribed_topic_regex=")")
+    world.advance(1)
+    assert set(world.group.state.members) == {"a", "b"}
 
 
 def test_a_pattern_stays_what_it_was_when_the_engine_is_gone(world, monkeypatch):
