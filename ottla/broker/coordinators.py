@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from ottla.broker.loading import Loader
 from ottla.broker.metadata import Metadata
-from ottla.broker.shards import Shard, answer_of, moment
+from ottla.broker.shards import Shard, moment
 from ottla.core.clock import Clock, Moment
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.record_types import RecordType
 from ottla.records.errors import RecordError
-from ottla.replication.machine import Decision, Later, Machine, Producer, Ticket
+from ottla.replication.machine import Decision, Later, Machine, Producer, Ticket, answer_of
 from ottla.replication.partition import Partition
 from ottla.replication.state import NO_LEADER, TopicImage
 from ottla.storage.flushing import GroupCommit

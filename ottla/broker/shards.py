@@ -17,7 +17,7 @@ from ottla.core.clock import Clock, Moment
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.record_types import encode_key, encode_value
 from ottla.records.builder import BatchBuilder
-from ottla.replication.machine import Alarm, Decision, Entry, Machine, Producer, fail
+from ottla.replication.machine import Alarm, Decision, Entry, Machine, Producer, answer_of, fail
 from ottla.replication.partition import ALL_REPLICAS, Partition
 from ottla.storage.flushing import GroupCommit
 from ottla.storage.log import Log
@@ -30,16 +30,6 @@ R = TypeVar("R")
 _FIRST_SEQUENCE = 0
 _ALARM_DELAY_MS_MAX = 86_400_000  # an event loop counts in floats; to wake up once a day is nothing
 
-ANSWERS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""What an error of the log means to a client that knows of groups and transactions only."""
 _TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 
 
@@ -58,12 +48,6 @@ class Host(Protocol):
 
     def reload(self, shard: "Shard[Any]", reason: str) -> None:
         """The shard's memory may be ahead of its log: start it anew."""
-
-
-def answer_of(error: KafkaError) -> KafkaError:
-    """The error as a client of a coordinator is told it."""
-    code = ANSWERS.get(error.code)
-    return error if code is None else KafkaError(code, error.detail)
 
 
 def moment(clock: Clock) -> Moment:

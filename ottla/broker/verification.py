@@ -141,16 +141,22 @@ class Verifier:
         self, transactional_id: str, producer: Producer, places: Collection[TopicPartition], version: int
     ) -> dict[TopicPartition, KafkaError]:
         """Why which of these partitions may not be written to; nothing about those that may."""
-        adds = version >= ADDS_SINCE
-        for attempt in range(_BUSY_ATTEMPTS):
-            codes = await self._ask(transactional_id, producer, places, adds=adds)
-            is_busy = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
-            if not (adds and is_busy) or attempt + 1 == _BUSY_ATTEMPTS:
-                break
-            await asyncio.sleep(_BUSY_SECONDS)
+        codes = await self.ask(transactional_id, producer, places, adds=version >= ADDS_SINCE)
         return {
             place: _told(code, producer, version) for place, code in codes.items() if code != ErrorCode.NONE
         }
+
+    async def ask(
+        self, transactional_id: str, producer: Producer, places: Collection[TopicPartition], *, adds: bool
+    ) -> dict[TopicPartition, ErrorCode]:
+        """What the coordinator says about these partitions, which it `adds` or only verifies. To be added, they wait
+        a moment for the transaction before to end."""
+        for _ in range(_BUSY_ATTEMPTS if adds else 0):
+            codes = await self._ask(transactional_id, producer, places, adds=adds)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values():
+                return codes
+            await asyncio.sleep(_BUSY_SECONDS)
+        return await self._ask(transactional_id, producer, places, adds=adds)
 
     async def _ask(
         self, transactional_id: str, producer: Producer, places: Collection[TopicPartition], *, adds: bool

@@ -23,7 +23,7 @@ from ottla.groups.classic_rebalance import (
 )
 from ottla.groups.classic_roster import elected_protocol
 from ottla.groups.classic_states import ClassicState
-from ottla.groups.classic_turn import Turn, join_refusal, refused_as, sync_refusal
+from ottla.groups.classic_turn import Turn, join_refusal, sync_refusal
 from ottla.groups.group import Asker, Settings
 from ottla.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 from ottla.replication.machine import LATER, Answer, Decision, Ticket
@@ -247,7 +247,7 @@ class Joining:
         self.group.incoming.pop(new.member_id, None)
         self.group.end_session(new)
         self.group.expect_sync_of(old.member_id, instead_of=new.member_id)
-        refusal = join_refusal(refused_as(error))
+        refusal = join_refusal(error.code)
         refusal.generation_id = response.generation_id
         refusal.protocol_type, refusal.protocol_name = response.protocol_type, response.protocol_name
         refusal.leader = self.roster.leader_id or ""

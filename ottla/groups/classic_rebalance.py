@@ -18,7 +18,7 @@ from ottla.core.timers import Timer
 from ottla.groups.classic_member import ClassicMember, for_leader, from_record, to_record
 from ottla.groups.classic_roster import Roster, elected_protocol
 from ottla.groups.classic_states import ClassicState, can_move
-from ottla.groups.classic_turn import Turn, join_refusal, refused_as, sync_refusal
+from ottla.groups.classic_turn import Turn, join_refusal, sync_refusal
 from ottla.groups.group import Surroundings
 from ottla.protocol.messages.coordinator_records import GroupMetadataKey, GroupMetadataValue
 from ottla.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
@@ -236,7 +236,7 @@ class Rebalances:
         turn = Turn(now)
         for member, ticket in waiting:
             member.sync_ticket = ticket
-        self.fail_syncs(turn, refused_as(error))
+        self.fail_syncs(turn, error.code)
         self.prepare(turn)
         assert not turn.entries, "there are members, and none has joined again"
         return turn.answers

@@ -1,8 +1,8 @@
 """A decision of a classic group in the making: who is told what, what is written, and what if that is refused."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from ottla.core.clock import Moment
 from ottla.core.errors import ErrorCode, KafkaError
@@ -12,23 +12,6 @@ from ottla.replication.machine import Answer, Decision, Entry, Later, Ticket
 R = TypeVar("R")
 
 _NULL_PROTOCOL_SINCE = 7
-
-_REFUSED_AS: Final[Mapping[ErrorCode, ErrorCode]] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""Members know nothing of the log: what it says about an append, in their words."""
-
-
-def refused_as(error: KafkaError) -> ErrorCode:
-    """What a member is told when the entry of its group could not be appended."""
-    return _REFUSED_AS.get(error.code, error.code)
 
 
 @dataclass(slots=True)

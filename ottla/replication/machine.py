@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.core.clock import Moment
-from ottla.core.errors import KafkaError
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.timers import Timers
 
 R = TypeVar("R")
@@ -100,6 +100,24 @@ class Machine(Protocol):
 
     def retire(self) -> Iterable[Ticket]:
         """Leadership is lost: whoever waits for a reply of this machine."""
+
+
+ANSWERS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What an error of the log means to a client that knows of groups and transactions only."""
+
+
+def answer_of(error: KafkaError) -> KafkaError:
+    """An error of the log in the words of coordinators. Hosts say it before `if_refused` or a client hears of it."""
+    code = ANSWERS.get(error.code)
+    return error if code is None else KafkaError(code, error.detail)
 
 
 def fail(tickets: Iterable[Ticket], error: KafkaError) -> list[Answer]:

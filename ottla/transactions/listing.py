@@ -1,18 +1,14 @@
 """What DescribeTransactions and ListTransactions say about transactional ids."""
 
-import importlib
 from collections.abc import Callable, Collection
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
+from ottla.core.patterns import compile_pattern
 from ottla.protocol.messages.transactions import DescribeTransactionsResponse, ListTransactionsResponse
 from ottla.transactions.states import BY_LABEL
 from ottla.transactions.transaction import Transaction, by_topic
-
-PATTERN_BYTES_MAX = 4096  # as long as any transactional id that makes sense
-_PROGRAM_BYTES_MAX = 8 << 20  # memory of one compiled pattern; re2's own default
 
 
 class Filters(NamedTuple):
@@ -46,26 +42,6 @@ def matcher(filters: Filters, now_ms: int) -> Callable[[Transaction], bool]:
         )
 
     return matches
-
-
-@lru_cache(maxsize=8)  # a listing asks each shard with the same pattern
-def compile_pattern(pattern: str) -> Any:
-    """The pattern, compiled by a library whose time to match is linear in the text. Raises KafkaError."""
-    if len(pattern.encode(errors="replace")) > PATTERN_BYTES_MAX:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"longer than {PATTERN_BYTES_MAX} bytes")
-    try:
-        re2 = importlib.import_module("re2")  # an extra: the core install does without
-    except ImportError:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, "patterns need google-re2: pip install ottla[regex]"
-        ) from None
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _PROGRAM_BYTES_MAX
-    try:
-        return re2.compile(pattern, options)
-    except (re2.error, UnicodeError) as error:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r}: {error}") from None
 
 
 def listed(transaction: Transaction) -> ListTransactionsResponse.Transaction:

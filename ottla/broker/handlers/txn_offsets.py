@@ -6,7 +6,6 @@ tell the transaction; older ones have told it before, and it is asked whether th
 while it is being asked has ended the very transaction: then the commit is too late.
 """
 
-import asyncio
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -28,9 +27,6 @@ ADDS_SINCE = 5
 ABORTABLE_SINCE = 4
 LOADING_SINCE = 2
 """Older producers may crash when they are told of a coordinator that loads."""
-TRANSACTION_VERSION = 2
-"""Of the clients that add partitions by writing to them."""
-_BUSY_ATTEMPTS, _BUSY_SECONDS = 5, 0.02  # for the markers of the transaction before
 
 
 async def txn_offset_commit(
@@ -57,14 +53,12 @@ async def txn_offset_commit(
 async def _commit(broker: "Broker", call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     check_group_id(request.group_id)
     place = TopicPartition(broker.groups.topic, broker.groups.partition_of(request.group_id))
-    guards = broker.coordination.verifier.guards
+    guards = broker.verifier.guards
     guard = guards.hold(place, request.producer_id)
     try:
-        if not _is_known(broker, request, place):
-            if call.version >= ADDS_SINCE:
-                await _add(broker, request, place)
-            elif broker.config.transaction_partition_verification_enable:
-                await _verify(broker, request, place)
+        adds = call.version >= ADDS_SINCE
+        if adds or broker.config.transaction_partition_verification_enable:
+            await _vouch(broker, request, place, adds=adds)
         if guard.is_broken:
             raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"a marker for {place} came first")
         asker = asker_of(call)
@@ -75,39 +69,19 @@ async def _commit(broker: "Broker", call: Call, request: TxnOffsetCommitRequest)
         guards.release(guard)
 
 
-def _is_known(broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition) -> bool:
-    """Offsets of this very transaction lie there already, so it was asked before."""
+async def _vouch(
+    broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition, *, adds: bool
+) -> None:
+    """Raise unless the coordinator knows that the transaction writes there. If offsets of this very transaction lie
+    there already, it was asked before."""
     partition = broker.replicas.partitions.get(place)
     producer = Producer(request.producer_id, request.producer_epoch)
-    return partition is not None and is_open(partition, producer)
-
-
-async def _add(broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition) -> None:
-    producer = Producer(request.producer_id, request.producer_epoch)
-    transactional_id = request.transactional_id
-    for attempt in range(_BUSY_ATTEMPTS):
-        try:
-            await broker.transactions.run(
-                transactional_id,
-                lambda shard, now: shard.decide_add_partitions(
-                    transactional_id, producer, [place], TRANSACTION_VERSION, now
-                ),
-            )
-            return
-        except KafkaError as error:
-            if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS or attempt + 1 == _BUSY_ATTEMPTS:
-                raise
-        await asyncio.sleep(_BUSY_SECONDS)
-
-
-async def _verify(broker: "Broker", request: TxnOffsetCommitRequest, place: TopicPartition) -> None:
-    producer = Producer(request.producer_id, request.producer_epoch)
-    transactional_id = request.transactional_id
-    codes = await broker.transactions.read(
-        transactional_id, lambda shard: shard.verify_partitions(transactional_id, producer, [place])
-    )
+    if partition is not None and is_open(partition, producer):
+        return
+    codes = await broker.verifier.ask(request.transactional_id, producer, [place], adds=adds)
     if codes[place] != ErrorCode.NONE:
-        raise KafkaError(codes[place], f"{transactional_id!r} does not vouch for producer {producer.id}")
+        detail = f"{request.transactional_id!r} does not vouch for producer {producer.id}"
+        raise KafkaError(codes[place], detail)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

@@ -16,7 +16,7 @@ from ottla.core.timers import Timers
 from ottla.groups.group import Asker, Surroundings
 from ottla.protocol.messages import record_types
 from ottla.protocol.messages.record_types import CONSUMER_OFFSETS
-from ottla.replication.machine import LATER, Alarm, Decision, Entry, Producer
+from ottla.replication.machine import LATER, Alarm, Decision, Entry, Producer, answer_of
 
 START = Moment(wall_ms=1_700_000_000_000, monotonic_ms=0)
 
@@ -115,7 +115,7 @@ class Host:
         if decision.entries and self.refuse_with is not None:
             if decision.if_refused is None:
                 raise self.refuse_with
-            decision = decision.if_refused(self.refuse_with)
+            decision = decision.if_refused(answer_of(self.refuse_with))
             assert not decision.entries, "what replaces a refused decision writes nothing"
         for entry in decision.entries:
             kept = as_kept(entry)

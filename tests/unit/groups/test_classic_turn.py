@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.groups.classic_turn import Turn, join_refusal, refused_as
+from ottla.groups.classic_turn import Turn, join_refusal
 from ottla.protocol.messages.coordinator_records import GroupMetadataKey
 from ottla.replication.machine import Answer, Entry
 from tests.unit.groups.hosting import START, Slip
@@ -30,19 +30,6 @@ def test_who_is_told_what_depends_on_whether_it_could_be_written():
 def test_entries_without_a_way_back_are_our_mistake():
     with pytest.raises(AssertionError):
         Turn(START, entries=[Entry(GroupMetadataKey(group="g"))]).decision(None)
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
-        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-    ],
-)
-def test_members_are_told_what_it_means_for_them(said, told):
-    assert refused_as(KafkaError(said)) == told
 
 
 @pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])

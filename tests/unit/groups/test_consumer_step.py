@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.patterns import compile_pattern
 from ottla.groups.consumer_member import NOTHING, Member, MemberState, metadata_value
 from ottla.groups.consumer_state import ConsumerState
 from ottla.groups.consumer_step import Step
@@ -141,6 +142,7 @@ def test_a_pattern_of_another_engine_hurts_neither_the_other_members_nor_their_c
 def test_a_pattern_stays_what_it_was_when_the_engine_is_gone(world, monkeypatch):
     world.join("a", None, subscribed_topic_regex="o.*")
     monkeypatch.setitem(sys.modules, "re2", None)
+    compile_pattern.cache_clear()
     world.make_topic("others", 1)
     assert world.told(world.beat("a", 2)) is None
     assert world.group.is_subscribed_to("orders")

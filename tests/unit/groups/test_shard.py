@@ -270,7 +270,7 @@ def refusing(host):
 
 def test_a_group_whose_records_are_refused_was_never_there(host, refusing):
     refusing()
-    with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+    with Refused(ErrorCode.UNKNOWN_SERVER_ERROR):
         consumer_heartbeat(host, "group", "x", 0)
     assert not groups(host)
     assert not len(host.shard.timers), "nobody's session ends later"
@@ -280,7 +280,7 @@ def test_a_classic_group_that_cannot_be_upgraded_goes_on_with_everybody_who_wait
     host.settle("group")
     waiting = host.join("group")
     refusing()
-    with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+    with Refused(ErrorCode.UNKNOWN_SERVER_ERROR):
         consumer_heartbeat(host, "group", "x", 0)
     assert waiting.is_waiting
     host.host.refuse_with = None
@@ -295,7 +295,7 @@ def test_an_empty_consumer_group_that_cannot_be_erased_stays(host, refusing):
     consumer_heartbeat(host, "group", "x", 0)
     consumer_heartbeat(host, "group", "x", -1)
     refusing()
-    with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+    with Refused(ErrorCode.UNKNOWN_SERVER_ERROR):
         raise host.join("group").reply
     host.host.refuse_with = None
     assert groups(host)["group"] == ("Consumer", "Empty")
@@ -313,7 +313,7 @@ def test_commits_and_deletions_that_are_refused_change_nothing_and_can_be_tried_
         lambda: host.delete_group("group"),
         lambda: host.forget("orders"),
     ):
-        with Refused(ErrorCode.MESSAGE_TOO_LARGE):
+        with Refused(ErrorCode.UNKNOWN_SERVER_ERROR):
             ask()
     assert host.fetch("group", ORDERS, is_stable=True) == {PLACE: 5}
     host.host.refuse_with = None
