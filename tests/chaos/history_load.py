@@ -28,8 +28,13 @@ BATCH_MAX = 8  # values for one key at once
 AHEAD_MAX = 3  # plans of a sender for each transaction that has ended
 CALL_SECONDS = 30.0
 DONE_SECONDS_MAX = 90.0
-IDEMPOTENT = {**QUICKLY, "enable.idempotence": True, "linger.ms": 1, "message.timeout.ms": 300_000}
-TRANSACTIONAL = {**QUICKLY, "linger.ms": 1, "transaction.timeout.ms": 60_000}
+PRODUCER = {
+    **QUICKLY,
+    "linger.ms": 1,
+    "batch.num.messages": 3,
+}  # so that several batches are on their way at once
+IDEMPOTENT = {**PRODUCER, "enable.idempotence": True, "message.timeout.ms": 300_000}
+TRANSACTIONAL = {**PRODUCER, "transaction.timeout.ms": 60_000}
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 Plan = Mapping[Key, Sequence[str]]

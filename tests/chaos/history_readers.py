@@ -1,4 +1,4 @@
-"""Clients of librdkafka that write down what they read: with `assign`, within transactions, and as members of groups."""
+"""Clients of librdkafka that write down what they read: with `assign`, within transactions, as members of groups."""
 
 import threading
 from collections.abc import Iterable
