@@ -15,8 +15,9 @@ from collections.abc import Callable, Generator
 from itertools import count
 from typing import Any
 
+from bench.processes import API_VERSIONS
 from bench.raw_client import RECEIVE_BYTES, connect
-from bench.wire import frame_of
+from bench.wire import exchange, frame_of
 from ottla.protocol.framing import decode_response
 
 Script = Generator[bytes | float, Any, None]
@@ -57,8 +58,13 @@ class Conversations:
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))
 
     def add(self, script: Script) -> None:
-        """Connect, and let it say its first word when the loop runs."""
+        """Connect, and let it say its first word when the loop runs.
+
+        Each asks something before the next one connects: of a crowd that is not accepted in time, the kernel drops
+        what it says, and lets it try again after seconds.
+        """
         connection = connect(self._port, 1)[0]
+        exchange(connection, API_VERSIONS)
         speaker = _Speaker(script, connection)
         self._speakers[connection.fileno()] = speaker
         self._poll.register(connection.fileno(), select.EPOLLIN)
