@@ -239,13 +239,15 @@ class Look:
         self._live: Live | None = None
 
     async def take(self, asked: Cluster) -> Found:
-        groups = self.groups
-        if self.is_all:
-            groups = [each.group for each in (await listed(asked))[0] if each.is_of_consumers]
-        found = await (self.meter or LagMeter(asked)).measure(groups, _now_ms())
-        if self.is_all:  # a group may go between the list and the look
-            found = {name: each for name, each in found.items() if not _is_gone(each)}
-        return found
+        meter = self.meter or LagMeter(asked)
+        if not self.is_all:
+            return await meter.measure(self.groups, _now_ms())
+        rows, failures = await listed(asked)
+        found = await meter.measure([row.group for row in rows if row.is_of_consumers], _now_ms())
+        # A group may go between the list and the look. A broker that is silent may have more of them.
+        found = {name: each for name, each in found.items() if not _is_gone(each)}
+        silent = {f"broker {node}": Failed(f"broker {node}: {why.message}") for node, why in failures.items()}
+        return {**found, **silent}
 
     def screen(self) -> Any:
         """Where a watch draws: on a terminal always in the same place."""

@@ -4,11 +4,13 @@ import asyncio
 import json
 import struct
 import time
+import uuid
 
 from ottla.cli.main import main
 from ottla.core.errors import ErrorCode
 from ottla.network.peer import connect
 from ottla.protocol.codec import encode_versioned
+from ottla.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.groups import (
     FindCoordinatorRequest,
     JoinGroupRequest,
@@ -145,6 +147,27 @@ class Asked:
         )
         assert synced.error_code == 0
         return joined.member_id
+
+    def join_consumers(self, group, topic):
+        """A group of the consumer protocol with one member, which owns all partitions. Returns its member id."""
+        self._coordinator(group, 0)
+        member_id, epoch, owned = str(uuid.uuid4()), 0, []
+        while True:
+            request = ConsumerGroupHeartbeatRequest(
+                group_id=group,
+                member_id=member_id,
+                member_epoch=epoch,
+                rebalance_timeout_ms=30_000,
+                subscribed_topic_names=[topic],
+                topic_partitions=owned,
+            )
+            answer = self.send(request, 1)
+            assert answer.error_code == 0, answer.error_message
+            epoch = answer.member_epoch
+            if owned:
+                return member_id
+            if answer.assignment is not None:
+                owned = answer.assignment.topic_partitions
 
     # --- transactions -------------------------------------------------------------------------------------------
 
