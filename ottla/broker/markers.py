@@ -184,8 +184,12 @@ class TransactionEnder:
         try:
             await self._marked(effect, done)
         except KafkaError as error:
-            logger.warning("%s: nobody is left to be told of its end: %s", effect.transactional_id, error)
-            return False
+            logger.warning(
+                "%s: its coordinator could not be told of markers: %s", effect.transactional_id, error
+            )
+            return (
+                error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            )  # its replicas are slow: it is still here
         return True
 
 

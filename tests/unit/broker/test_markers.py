@@ -192,6 +192,20 @@ async def test_nobody_tries_again_once_the_coordinator_has_moved():
 
 
 @scenario
+async def test_a_coordinator_that_is_slow_to_replicate_does_not_keep_the_others_from_their_markers():
+    orders, payments = led_partition(), led_partition("payments")
+    told = Told(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not replicated in time"))
+    replicas = serving.Replicas([orders])
+    writer = MarkerWriter(replicas, ManualClock(NOW), Guards(), lambda: 1000)
+    ender = TransactionEnder(writer, lambda place: True, told)
+    ender.carry_out(effect_on(ORDERS, PAYMENTS))
+    told.error, replicas.partitions[PAYMENTS] = None, payments
+    assert len(ender) == 1
+    await told.changed.wait()
+    assert (told.places, payments.log.end_offset) == ([[PAYMENTS]], 1)
+
+
+@scenario
 async def test_closing_leaves_no_task_behind():
     ender = TransactionEnder(writer_on(), lambda place: True, Told())
     ender.carry_out(effect_on(PAYMENTS))
