@@ -214,13 +214,6 @@ class CoordinatorConfig(Config):
         between(1, _INT_MAX),
         doc="Forget a transactional id that was not used for this long.",
     )
-    transaction_abort_timed_out_transaction_cleanup_interval_ms = Key(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        Duration,
-        10_000,
-        between(1, _INT_MAX),
-        doc="How often to look for transactions that have run out of time.",
-    )
     transaction_remove_expired_transaction_cleanup_interval_ms = Key(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         Duration,

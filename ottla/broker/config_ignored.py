@@ -31,6 +31,12 @@ _READ_ONLY: list[_Row] = [
     ("num.replica.alter.log.dirs.threads", int, None, _THREADS),
     ("queued.max.requests", int, 500, "`request.in.flight.max` limits each connection"),
     ("queued.max.request.bytes", Bytes, -1, "`request.in.flight.max` limits each connection"),
+    (
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        _DURATION,
+        10_000,
+        "a transaction is aborted at the very moment its time is up",
+    ),
     ("request.timeout.ms", _DURATION, 30_000, _REPLICATION),
     ("broker.id.generation.enable", bool, True, "`node.id` has a default"),
     ("reserved.broker.max.id", int, 1000, "`node.id` has a default"),

@@ -15,6 +15,7 @@ from ottla.broker.coordinators import Coordinator, Surroundings
 from ottla.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
 from ottla.broker.lag import INTERVAL_MS, LagMeter
 from ottla.broker.markers import MarkerWriter, TransactionEnder
+from ottla.broker.shards import Shard
 from ottla.broker.upkeep import SoberClock
 from ottla.broker.verification import Guards, Verifier
 from ottla.core.clock import Moment
@@ -74,6 +75,9 @@ class Coordination:
         self._ender = TransactionEnder(self.markers, self._is_known, self._marked)
         self.transactions.on_effect = self._ender.carry_out
         broker.metadata.on_update = self._topics_changed
+        self._missed: dict[int, set[str]] = {}
+        """Topics that were deleted while a shard of groups was being loaded."""
+        self.groups.on_active = self._catch_up
         clock = SoberClock(broker.clock)
         self._lag = LagMeter(broker.replicas, broker.metrics, broker.clock)
         self._follow_gauges()
@@ -174,6 +178,13 @@ class Coordination:
             shard.machine.topics_changed(names, now)
             for name in deleted:
                 self._decide(shard.run, partial(_forget, name))
+        for index in self.groups.loading if deleted else ():
+            self._missed.setdefault(index, set()).update(deleted)
+
+    def _catch_up(self, index: int, shard: Shard[GroupShard]) -> None:
+        """Nobody could commit anything meanwhile, so what it holds of these topics is of the deleted ones."""
+        for name in self._missed.pop(index, ()):
+            self._decide(shard.run, partial(_forget, name))
 
     # --- duties -------------------------------------------------------------------------------------------------
 
@@ -201,7 +212,7 @@ class Coordination:
             lambda: sum(shard.machine.count for shard in transactions.values())
         )
         metrics.shards_loading.labels().follow(
-            lambda: self.groups.loading_count + self.transactions.loading_count
+            lambda: len(self.groups.loading) + len(self.transactions.loading)
         )
 
     @staticmethod

@@ -6,7 +6,7 @@ clients are told to try again; a load that leadership has overtaken is dropped b
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, Generic, TypeVar
 
 from ottla.broker.loading import Loader
@@ -86,6 +86,8 @@ class Coordinator(Generic[M]):
         self.commit_of = surroundings.commit_of
         self.shards: dict[int, Shard[M]] = {}
         self.on_effect: Callable[[Any], object] = lambda effect: None
+        self.on_active: Callable[[int, Shard[M]], object] = lambda index, shard: None
+        """Called with every shard that takes charge."""
         self._loads: dict[int, asyncio.Task[None]] = {}
         self._types = types
         self._make = make
@@ -150,9 +152,10 @@ class Coordinator(Generic[M]):
             logger.info("%s: %d records loaded in %d ms", partition.topic_partition, loader.records, spent)
 
     def _take_charge(self, partition: Partition, machine: M) -> None:
-        shard = Shard(partition, machine, self)
-        self.shards[partition.topic_partition.partition] = shard
+        index, shard = partition.topic_partition.partition, Shard(partition, machine, self)
+        self.shards[index] = shard
         shard.activate()
+        self.on_active(index, shard)
 
     def _drop(self, index: int, reason: str) -> None:
         self.shards.pop(index).retire(KafkaError(ErrorCode.NOT_COORDINATOR, reason))
@@ -179,8 +182,9 @@ class Coordinator(Generic[M]):
         return bool(self._loads)
 
     @property
-    def loading_count(self) -> int:
-        return len(self._loads)
+    def loading(self) -> Collection[int]:
+        """The partitions that are being read from the log."""
+        return self._loads.keys()
 
     @property
     def partition_count(self) -> int:

@@ -78,6 +78,19 @@ async def test_offsets_of_a_deleted_topic_go_with_it():
 
 
 @scenario
+async def test_a_topic_that_is_deleted_while_offsets_are_loaded_takes_them_along():
+    async with coordinating("tea") as client:
+        await commit(client, 5)
+        groups = client.node.groups
+        (index,) = [index for index, shard in groups.shards.items() if shard.machine.count]
+        groups.reload(groups.shards[index], "for the test")
+        assert groups.is_loading
+        client.node.metadata.update(deleted=["tea"])
+        await ready(client)
+        assert list(groups.shards[index].machine.committed()) == []
+
+
+@scenario
 async def test_a_transaction_that_was_decided_is_ended_by_the_next_start():
     async with coordinating("tea") as client:
         owner = await Owner(client).init()
