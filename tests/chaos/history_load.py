@@ -92,19 +92,20 @@ class Plans:
 
 
 class Reports:
-    """Delivery reports: where the values of a plan lie."""
+    """Delivery reports: where the values of a plan lie. A broker may say that it had one before, and not where."""
 
     def __init__(self) -> None:
-        self.offsets: dict[str, int] = {}
+        self.offsets: dict[str, int | None] = {}
         self.errors: list[str] = []
 
     def note(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.errors.append(error.name())
             return
-        value, offset = message.value(), message.offset()
-        assert value is not None and offset is not None
-        self.offsets[value.decode()] = offset
+        offset = message.offset()
+        self.offsets[(message.value() or b"").decode()] = (
+            offset if offset is not None and offset >= 0 else None
+        )
 
     def sends(self, key: Key, values: Sequence[str]) -> list[Send]:
         return [Send(key, value, self.offsets.get(value)) for value in values]
@@ -134,7 +135,7 @@ class Batches:
     def end(self, plan: Plan, reports: Reports) -> None:
         for key, values in plan.items():
             steps = reports.sends(key, values)
-            if all(step.offset is not None for step in steps):
+            if all(value in reports.offsets for value in values):
                 self._open[key].ok(steps)
             else:
                 self._open[key].info("not all of it was reported", steps)

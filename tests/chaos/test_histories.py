@@ -37,6 +37,8 @@ SETTINGS = {
     "log.segment.bytes": 1
     << 18,  # so that segments are rolled, and their indexes written, while it is killed
 }
+SYNCED = {"log.flush.interval.messages": 1}
+"""In every other round: then more kills find records that are written, but not answered."""
 TRANSACTIONS_PER_ROUND = 30, 90
 CLIENTS_MAX = 16
 
@@ -73,7 +75,7 @@ def _sends(operation: Operation) -> tuple[Send, ...]:
 
 def run(path: Path) -> Run:
     done, progress, source = Run(), Progress(), random.Random(4)
-    with BrokerProcess(path, SETTINGS) as broker, ThreadPoolExecutor(CLIENTS_MAX) as pool:
+    with BrokerProcess(path, SETTINGS | SYNCED) as broker, ThreadPoolExecutor(CLIENTS_MAX) as pool:
         server = broker.bootstrap_server
         create_topics(server)
         done.groups = [Group(server, protocol, protocol) for protocol in ("classic", "consumer")]
@@ -117,12 +119,13 @@ def clients(server: str, done: Run) -> list[Sender | Transactor | Reader]:
 def kill_and_start(
     broker: BrokerProcess, progress: Progress, source: random.Random, members: list[Member], done: Run
 ) -> None:
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         before = progress.counts.copy()
         progress.wait_for("transactions", source.randint(*TRANSACTIONS_PER_ROUND))
         progress.wait_for("sends", source.randint(1, 60))  # or one would die just after a transaction, always
         broker.kill()
         done.rounds.append(progress.counts - before)
+        broker.settings = SETTINGS | SYNCED if number % 2 else SETTINGS
         broker.start()
         source.choice(members).is_to_leave.set()  # the next one asks the broker what was committed
     progress.wait_for("transactions", TRANSACTIONS_PER_ROUND[0])
