@@ -217,7 +217,7 @@ class ClassicGroup:
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whoever says it so that we cannot read it, or speaks of something else than topics, may mean this one."""
-        return any((topics := member.topics()) is None or topic in topics for member in self._roster)
+        return self._roster.subscribes_to(topic)
 
     def empty_since_ms(self) -> int | None:
         """A group without a protocol type never had members: it only keeps offsets."""

@@ -27,6 +27,9 @@ from ottla.replication.machine import Alarm, Answer, Decision, Entry, Ticket
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """A new member has no session yet. If its client gave up and joined anew, this is how long its ghost stays."""
 
+LOOK_AGAIN_MS: Final = 1_000
+"""A group whose members have no patience at all must not keep the broker busy with looking whether they came."""
+
 GENERATION_MAX: Final = (1 << 31) - 1
 
 
@@ -177,7 +180,8 @@ class Rebalances:
         elif self.roster.elect():
             self._begin_generation(turn)
         else:  # static members alone, and none has come: until their sessions end there may be hope
-            self._join_in(self.roster.rebalance_timeout_ms, self._join_time_over, turn.now)
+            delay_ms = max(self.roster.rebalance_timeout_ms, LOOK_AGAIN_MS)
+            self._join_in(delay_ms, self._join_time_over, turn.now)
 
     def _begin_generation(self, turn: Turn) -> None:
         self.generation = self.generation % GENERATION_MAX + 1

@@ -25,6 +25,8 @@ class Roster:
         """How many wait for the end of the join phase."""
         self._id_of_instance: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
+        self._topics: frozenset[str] | None = None
+        self._are_topics_read = False
 
     def __len__(self) -> int:
         return len(self.members)
@@ -64,6 +66,16 @@ class Roster:
         """Is there one among these protocols that every member supports?"""
         return any(self._supporters[name] == len(self.members) for name in names)
 
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether anybody reads it, as far as can be told: it may be anything if not. Subscriptions are read once and
+        not for each topic that there are offsets of."""
+        if not self._are_topics_read:
+            read = [member.topics() for member in self]
+            known = [topics for topics in read if topics is not None]
+            self._topics = frozenset[str]().union(*known) if len(known) == len(read) else None
+            self._are_topics_read = True
+        return self._topics is None or topic in self._topics
+
     # --- coming and going ----------------------------------------------------------------------------------------
 
     def add(self, member: ClassicMember) -> None:
@@ -73,6 +85,7 @@ class Roster:
             assert member.instance_id not in self._id_of_instance, "it would have been replaced"
             self._id_of_instance[member.instance_id] = member.member_id
         self.members[member.member_id] = member
+        self._are_topics_read = False
         self._supporters.update(one.name for one in member.protocols)
         self.joined_count += member.join_ticket is not None
         if self.leader_id is None:
@@ -83,6 +96,7 @@ class Roster:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
+        self._are_topics_read = False
         self._supporters.subtract(one.name for one in member.protocols)
         self._supporters += Counter()  # drops the zeros: names that nobody has any more must not pile up
         self.joined_count -= member.join_ticket is not None
@@ -108,6 +122,7 @@ class Roster:
         gone = [member for member in self if member.member_id not in kept]
         self.members, self._id_of_instance, self._supporters = {}, {}, Counter()
         self.joined_count, self.leader_id = 0, None
+        self._are_topics_read = False
         for member in members:
             # No group of ours has anybody twice, but a record can say anything.
             if member.member_id not in self.members and member.instance_id not in self._id_of_instance:
@@ -127,6 +142,7 @@ class Roster:
     ) -> None:
         """A member says anew what it supports."""
         self._supporters.subtract(one.name for one in member.protocols)
+        self._are_topics_read = False
         member.protocols = protocols
         self._supporters.update(one.name for one in protocols)
         self._supporters += Counter()

@@ -114,6 +114,19 @@ def test_static_members_of_whom_none_comes_are_waited_for_until_their_sessions_e
     assert classics.group.is_empty
 
 
+def test_static_members_without_patience_are_not_looked_for_all_the_time(classics):
+    statics = [{"instance": name, "session": 200_000} for name in "ab"]
+    ids = classics.settle(*statics, {})
+    for static in statics:
+        classics.join(**static, rebalance=0)
+    classics.leave(ids[2])
+    host, alarms = classics.host, 0
+    while alarms < 100 and (due := list(host.timers.fire(host.now.monotonic_ms))):
+        alarms += len([host.carry_out(timer.value(host.now)) for timer in due])
+    assert alarms == 1
+    assert classics.group.state is ClassicState.PREPARING_REBALANCE
+
+
 def test_whoever_waits_for_a_rebalance_need_not_send_heartbeats(classics):
     leader, _ = classics.settle({}, {"session": 100_000})
     slip = classics.join(leader)

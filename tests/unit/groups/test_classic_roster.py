@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.groups.classic_member import ClassicMember, Supported
 from ottla.groups.classic_roster import Roster, elected_protocol
+from ottla.protocol.codec import encode_versioned
+from ottla.protocol.messages.subscription import ConsumerProtocolSubscription
 from tests.unit.groups.hosting import Slip
 
 
@@ -100,3 +102,39 @@ def test_counts_are_those_of_counting(steps):
             by_all = all(name in [each.name for each in one.protocols] for one in roster)
             assert roster.supports_any([name]) == by_all
         assert (roster.leader_id in roster.members) if roster.members else roster.leader_id is None
+
+
+def reader(member_id, *topics, instance=None):
+    message = ConsumerProtocolSubscription(topics=list(topics), user_data=None)
+    protocols = (Supported("range", encode_versioned(message, 0)),)
+    return ClassicMember(member_id, instance, "c", "h", 1_000, 1_000, "consumer", protocols)
+
+
+def test_what_members_read_is_known_after_every_change():
+    roster = Roster()
+    assert not roster.subscribes_to("a")
+    roster.add(reader("1", "a"))
+    assert roster.subscribes_to("a") and not roster.subscribes_to("b")
+    roster.add(reader("2", "b", instance="i"))
+    assert roster.subscribes_to("a") and roster.subscribes_to("b")
+    roster.replace("2", reader("3", "c", instance="i"))
+    assert roster.subscribes_to("c") and not roster.subscribes_to("b")
+    roster.change(roster.members["3"], reader("3", "d").protocols, 1, 1)
+    assert roster.subscribes_to("d") and not roster.subscribes_to("c")
+    roster.remove("1")
+    assert not roster.subscribes_to("a")
+    roster.settle([member("4")], None)
+    assert roster.subscribes_to("anything"), "what cannot be read may be anything"
+    roster.settle([], None)
+    assert not roster.subscribes_to("d")
+
+
+def test_subscriptions_are_read_once_and_not_for_every_topic(monkeypatch):
+    reads = []
+    topics = ClassicMember.topics
+    monkeypatch.setattr(ClassicMember, "topics", lambda self: reads.append(self) or topics(self))
+    roster = Roster()
+    for name in "abc":
+        roster.add(reader(name, "orders"))
+    assert [roster.subscribes_to(f"topic-{number}") for number in range(100)] == [False] * 100
+    assert len(reads) == 3
