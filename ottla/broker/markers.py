@@ -82,7 +82,8 @@ class MarkerWriter:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._replicas.note_failure(partition)
             raise
-        self._guards.end(place, producer.id)
+        is_strict = marker.transaction_version >= _STRICT_SINCE
+        self._guards.end(place, producer._replace(epoch=producer.epoch - is_strict))
         self.on_written(place, producer, marker.transaction_result)
         return partition
 

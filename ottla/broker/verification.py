@@ -42,11 +42,11 @@ _BUSY = {
 class Guard:
     """Holds from before the coordinator is asked until the batch is written, unless a marker breaks it."""
 
-    __slots__ = ("is_broken", "place", "producer_id")
+    __slots__ = ("is_broken", "place", "producer")
 
-    def __init__(self, place: TopicPartition, producer_id: int) -> None:
+    def __init__(self, place: TopicPartition, producer: Producer) -> None:
         self.place = place
-        self.producer_id = producer_id
+        self.producer = producer
         self.is_broken = False
 
 
@@ -59,23 +59,25 @@ class Guards:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, place: TopicPartition, producer_id: int) -> Guard:
-        guard = Guard(place, producer_id)
-        self._held.setdefault((place, producer_id), []).append(guard)
+    def hold(self, place: TopicPartition, producer: Producer) -> Guard:
+        guard = Guard(place, producer)
+        self._held.setdefault((place, producer.id), []).append(guard)
         return guard
 
     def release(self, guard: Guard) -> None:
-        key = guard.place, guard.producer_id
+        key = guard.place, guard.producer.id
         held = self._held.get(key)
         if held is not None and guard in held:
             held.remove(guard)
             if not held:
                 del self._held[key]
 
-    def end(self, place: TopicPartition, producer_id: int) -> None:
-        """A marker was written: what was verified for this producer counts no more."""
-        for guard in self._held.pop((place, producer_id), ()):
-            guard.is_broken = True
+    def end(self, place: TopicPartition, producer: Producer) -> None:
+        """A marker was written: what was verified for this producer, up to its epoch, counts no more. One of a later
+        epoch belongs to the next transaction, which newer producers begin while the markers of the last are written."""
+        for guard in self._held.get((place, producer.id), ()):
+            if guard.producer.epoch <= producer.epoch:
+                guard.is_broken = True
 
 
 class TransactionalBatch:

@@ -182,7 +182,7 @@ class _Producing:
         batch, verifier = TransactionalBatch.of(records), self._broker.verifier
         verifier.check_sequence(partition, batch, self._call.version)
         batch.is_due = verifier.is_due(partition, batch, self._call.version)
-        batch.guard = verifier.guards.hold(partition.topic_partition, batch.producer.id)
+        batch.guard = verifier.guards.hold(partition.topic_partition, batch.producer)
         append.transactional = batch
 
     async def _verify(self) -> None:

@@ -54,7 +54,7 @@ async def _commit(broker: "Broker", call: Call, request: TxnOffsetCommitRequest)
     check_group_id(request.group_id)
     place = TopicPartition(broker.groups.topic, broker.groups.partition_of(request.group_id))
     guards = broker.verifier.guards
-    guard = guards.hold(place, request.producer_id)
+    guard = guards.hold(place, Producer(request.producer_id, request.producer_epoch))
     try:
         adds = call.version >= ADDS_SINCE
         if adds or broker.config.transaction_partition_verification_enable:

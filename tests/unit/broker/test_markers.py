@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from ottla.broker.markers import MarkerWriter, TransactionEnder
 from ottla.broker.verification import Guards
 from ottla.core.clock import ManualClock
@@ -103,6 +105,17 @@ async def test_a_late_marker_does_not_end_the_next_transaction():
     late = await writer.write(marker_for(ORDERS, epoch=1, version=2))
     assert late == {ORDERS: ErrorCode.INVALID_PRODUCER_EPOCH}
     assert orders.log.last_stable_offset < orders.log.end_offset
+
+
+@pytest.mark.parametrize(("version", "is_broken"), [(0, True), (2, False)])
+@scenario
+async def test_a_marker_with_an_epoch_of_its_own_does_not_end_what_begins_with_that_epoch(version, is_broken):
+    """A newer producer goes on with the marker's epoch before the marker is written."""
+    orders, guards = led_partition(), Guards()
+    writer = MarkerWriter(serving.Replicas([orders]), ManualClock(NOW), guards, lambda: 1000)
+    before, after = (guards.hold(ORDERS, Producer(7, epoch)) for epoch in (0, 1))
+    await writer.write(marker_for(ORDERS, epoch=1, version=version))
+    assert (before.is_broken, after.is_broken) == (True, is_broken)
 
 
 @scenario

@@ -121,21 +121,28 @@ def test_a_transaction_of_its_own_epoch_begins_with_its_first_record():
 def test_a_marker_breaks_the_guards_of_its_producer_only():
     guards = Guards()
     mine, other, elsewhere = (
-        guards.hold(PLACE, 7),
-        guards.hold(PLACE, 8),
-        guards.hold(TopicPartition("orders", 1), 7),
+        guards.hold(PLACE, PRODUCER),
+        guards.hold(PLACE, Producer(8, 0)),
+        guards.hold(TopicPartition("orders", 1), PRODUCER),
     )
-    guards.end(PLACE, 7)
+    guards.end(PLACE, PRODUCER)
     assert (mine.is_broken, other.is_broken, elsewhere.is_broken) == (True, False, False)
     for guard in mine, other, elsewhere:
         guards.release(guard)
     assert len(guards) == 0
 
 
+def test_the_marker_of_one_transaction_leaves_the_next_one_alone():
+    guards = Guards()
+    late, next_one = guards.hold(PLACE, Producer(7, 0)), guards.hold(PLACE, Producer(7, 1))
+    guards.end(PLACE, Producer(7, 0))
+    assert (late.is_broken, next_one.is_broken) == (True, False)
+
+
 def test_a_batch_whose_guard_is_broken_is_not_written():
     batch = TransactionalBatch.of(records())
     batch.check()
-    batch.guard = Guards().hold(PLACE, 7)
+    batch.guard = Guards().hold(PLACE, PRODUCER)
     batch.check()
     batch.guard.is_broken = True
     with pytest.raises(KafkaError) as late:
@@ -156,7 +163,7 @@ async def test_a_batch_whose_transaction_ends_while_it_is_opened_is_too_late():
     request = ProduceRequest(transactional_id="t", acks=-1, timeout_ms=10_000, topic_data=[topic])
     late = Client(broker).post(request, 9)
     partition.append(marker(7, commit=False), -1, NOW, client=False)
-    guards.end(PLACE, 7)
+    guards.end(PLACE, PRODUCER)
     opened.set()
     answer = (await late).responses[0].partition_responses[0]
     assert (answer.error_code, partition.log.end_offset) == (ErrorCode.INVALID_TXN_STATE, 2)

@@ -1,11 +1,14 @@
 """Producer ids and transactions, as producers and other brokers ask for them."""
 
+import errno
+
 import pytest
 
 from ottla.broker.authorizer import Operation
 from ottla.broker.producer_ids import ProducerIds
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.transactions import (
     AddedTopic,
     AddPartitionsToTxnRequest,
@@ -324,6 +327,38 @@ async def test_newer_clients_go_on_with_another_epoch():
         ended = await owner.end(5)
         assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (0, owner.producer_id, 1)
         assert await owner.add(tea=[0]) == [("tea", 0, ErrorCode.PRODUCER_FENCED)]
+
+
+@scenario
+async def test_newer_clients_begin_the_next_transaction_while_the_markers_of_the_last_are_written():
+    async with coordinating("tea") as client:
+        owner = Owner(client)
+        await owner.init()
+        assert await written(owner) == ErrorCode.NONE
+        client.broker.disk.fail_next(
+            "write", errno.ENOSPC, after=1
+        )  # the outcome passes, the marker does not
+        ended = await owner.end(5)
+        assert (await owner.state())[0] == "PrepareCommit"
+        owner.producer_id, owner.epoch = ended.producer_id, ended.producer_epoch
+        assert await written(owner) == ErrorCode.NONE
+        assert (await owner.state())[0] == "Ongoing"
+
+
+async def written(owner):
+    """The code for a batch that announces its partition by itself."""
+    part = ProduceRequest.Topic.Partition(
+        index=0, records=transactional_batch(owner.producer_id, owner.epoch)
+    )
+    response = await owner.client.ask(
+        "Produce",
+        12,
+        transactional_id=owner.transactional_id,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequest.Topic(name="tea", partition_data=[part])],
+    )
+    return response.responses[0].partition_responses[0].error_code
 
 
 def transactional_batch(producer_id, epoch):

@@ -7,6 +7,7 @@ from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.offsets import OffsetFetchRequest
 from ottla.protocol.messages.transactions import TxnOffsetCommitRequest
+from ottla.replication.machine import Producer
 from tests.unit.broker.handlers.coordinating import coordinating, scenario
 
 GROUP = "readers"
@@ -129,7 +130,8 @@ async def test_a_marker_that_comes_first_ends_the_transaction_of_the_commit():
 
         async def overtaken(*question):
             answer = await read(*question)
-            node.coordination.verifier.guards.end(place, owner.me["producer_id"])
+            producer = Producer(owner.me["producer_id"], owner.me["producer_epoch"])
+            node.coordination.verifier.guards.end(place, producer)
             return answer
 
         node.transactions.read = overtaken
