@@ -27,6 +27,7 @@ from ottla.protocol.messages.topics import CreateTopicsRequest
 from ottla.protocol.messages.transactions import (
     AddedTopic,
     AddPartitionsToTxnRequest,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
 )
@@ -205,10 +206,15 @@ class Asked:
         return (producer_id, epoch), start
 
     def end(self, transactional_id, owner, *, commit=True):
+        """Returns the error code; if there is none, the markers are written."""
         request = EndTxnRequest(
             transactional_id=transactional_id, producer_id=owner[0], producer_epoch=owner[1], committed=commit
         )
-        return self.send(request, 3).error_code
+        code = self.send(request, 3).error_code
+        asked = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        while code == 0 and self.send(asked).transaction_states[0].transaction_state.startswith("Prepare"):
+            time.sleep(0.01)
+        return code
 
     def hang(self, topic, count=1, *, partition=0, timestamp=None, transactional_id="ghost"):
         """A transaction that only the partition knows of. The broker must not verify."""
