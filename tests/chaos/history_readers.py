@@ -1,13 +1,14 @@
 """Clients of librdkafka that write down what they read: with `assign`, within transactions, as members of groups."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ottla.testing.history import History, Key, Poll
-from tests.chaos.history_load import KEYS, TOPICS, Progress, place
+from tests.chaos.history_load import CALL_SECONDS, KEYS, TOPICS, Progress, place
 from tests.chaos.pipeline_worker import QUICKLY
 
 POLL_MAX = 200
@@ -119,13 +120,30 @@ class Group:
         """Commits that were acknowledged, and that the next member did not find."""
         self.processes: set[int] = set()
         self.is_over = False
+        self.is_waiting = False
+        """Members commit nothing new: it would hide what was forgotten."""
         self._lock = threading.Lock()
+        self._observer = Consumer(MEMBER | settings | {"group.protocol": "classic"})
 
     def note_commit(self, offsets: Iterable[TopicPartition]) -> None:
         with self._lock:
             for each in offsets:
                 key = key_of(each)
                 self.committed[key] = max(self.committed[key], each.offset)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """What was committed before is committed after."""
+        self.is_waiting = True
+        before = self.committed.copy()
+        yield
+        for each in self._observer.committed([place(key) for key in KEYS], timeout=CALL_SECONDS):
+            self.judge(key_of(each), before[key_of(each)], each.offset)
+        self.is_waiting = False
+
+    def judge(self, key: Key, committed: int, found: int) -> None:
+        if found < committed:
+            self.forgotten.append(f"{key}: {committed} was committed, {found} was found")
 
     def has_reached(self, ends: dict[Key, int]) -> bool:
         return all(self.committed[key] >= end for key, end in ends.items())
@@ -141,6 +159,8 @@ class Member:
         self._moved: set[Key] = set()
         self._floors: dict[Key, int] = {}
         """Commits that were acknowledged before these keys came to this member."""
+        self._read: dict[Key, int] = {}
+        """Behind what was read, and is to be committed."""
 
     def run(self, progress: Progress) -> None:
         while not self._group.is_over:
@@ -150,6 +170,7 @@ class Member:
 
     def _live(self, progress: Progress) -> None:
         consumer, client = Consumer(self._group.settings), self._history.client()
+        self._read.clear()
         self._group.processes.add(client.process)
         consumer.subscribe(list(TOPICS), on_assign=self._take, on_revoke=self._give, on_lost=self._give)
         client.subscribe(KEYS).ok()
@@ -159,8 +180,9 @@ class Member:
             operation.ok([poll], rebalanced=self._moved)
             self._moved.clear()
             self._look_for_forgotten(poll)
-            if poll.records:
-                self._commit(consumer, poll, progress)
+            self._read |= {key: records[-1][0] + 1 for key, records in poll.records.items()}
+            if self._read and not self._group.is_waiting:
+                self._commit(consumer, progress)
         consumer.close()
 
     def _take(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -172,19 +194,22 @@ class Member:
         for key in map(key_of, partitions):
             self._moved.add(key)
             self._floors.pop(key, None)
+            self._read.pop(key, None)
 
     def _look_for_forgotten(self, poll: Poll) -> None:
         for key, records in poll.records.items():
             floor = self._floors.pop(key, 0)
-            if records[0][0] < floor:
-                self._group.forgotten.append(f"{key}: {floor} was committed, {records[0][0]} was read")
+            self._group.judge(key, floor, records[0][0])
 
-    def _commit(self, consumer: Consumer, poll: Poll, progress: Progress) -> None:
-        places = [place(key, records[-1][0] + 1) for key, records in poll.records.items()]
+    def _commit(self, consumer: Consumer, progress: Progress) -> None:
+        """Tried again with the next poll, if it must be: the group has moved on, or the broker is away."""
         try:
-            answers = consumer.commit(offsets=places, asynchronous=False)
+            answers = consumer.commit(
+                offsets=[place(key, end) for key, end in self._read.items()], asynchronous=False
+            )
         except KafkaException:
-            return  # the group has moved on, or the broker is away
+            return
         done = [each for each in answers or () if each.error is None]
         self._group.note_commit(done)
+        self._read.clear()
         progress.add("commits", len(done))

@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,10 +124,13 @@ def kill_and_start(
         before = progress.counts.copy()
         progress.wait_for("transactions", source.randint(*TRANSACTIONS_PER_ROUND))
         progress.wait_for("sends", source.randint(1, 60))  # or one would die just after a transaction, always
-        broker.kill()
-        done.rounds.append(progress.counts - before)
-        broker.settings = SETTINGS | SYNCED if number % 2 else SETTINGS
-        broker.start()
+        with ExitStack() as stack:
+            for group in done.groups:
+                stack.enter_context(group.watched())
+            broker.kill()
+            done.rounds.append(progress.counts - before)
+            broker.settings = SETTINGS | SYNCED if number % 2 else SETTINGS
+            broker.start()
         source.choice(members).is_to_leave.set()  # the next one asks the broker what was committed
     progress.wait_for("transactions", TRANSACTIONS_PER_ROUND[0])
 
