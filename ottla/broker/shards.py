@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.core.clock import Clock, Moment
-from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.protocol.messages.record_types import encode_key, encode_value
 from ottla.records.builder import BatchBuilder
 from ottla.replication.machine import Alarm, Decision, Entry, Machine, Producer, answer_of, fail
@@ -149,14 +149,16 @@ class Shard(Generic[M]):
         size_max = self.partition.config.max_message_bytes
         batch, inside = _new_batch(decision.producer), list[Entry]()
         for entry in decision.entries:
-            key = encode_key(entry.key)
-            value = None if entry.value is None else encode_value(entry.value)
+            key, value = _encoded(entry)
             size = len(key) + len(value or b"") + 40  # what goes around them is less
             if inside and not decision.is_atomic and batch.size + size > size_max:
                 yield inside, batch.build()
                 batch, inside = _new_batch(decision.producer), []
             batch.append(now_ms, key, value)
             inside.append(entry)
+            if batch.size > size_max:  # the log would say so, too, but only when all the rest is encoded
+                detail = f"{len(decision.entries)} records take more than {size_max} bytes"
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
         yield inside, batch.build()
 
     def _apply(self, entries: Sequence[Entry], producer: Producer | None) -> None:
@@ -259,6 +261,14 @@ class Shard(Generic[M]):
 
 def _rung(alarm: Alarm) -> Callable[[Any, Moment], Decision[None]]:
     return lambda machine, now: alarm(now)
+
+
+def _encoded(entry: Entry) -> tuple[bytes, bytes | None]:
+    """Strings of requests may be longer than those of records. Then nothing is written, as if all were too large."""
+    try:
+        return encode_key(entry.key), None if entry.value is None else encode_value(entry.value)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
 
 
 def _new_batch(producer: Producer | None) -> BatchBuilder:

@@ -5,9 +5,10 @@ import errno
 
 import pytest
 
+from ottla.broker.coordinators import FutureTicket
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.records.batch import iter_batches, records_of
-from ottla.replication.machine import LATER, Decision, Producer
+from ottla.replication.machine import LATER, Decision, Entry, Producer
 from ottla.replication.state import PartitionState
 from tests.unit.broker.handlers.logs import led_partition
 from tests.unit.broker.handlers.serving import scenario
@@ -165,6 +166,29 @@ async def test_a_decision_that_is_too_large_is_refused_and_the_shard_goes_on():
         shard.run(lambda names, now: names.decide_add("x" * 400))
     assert large.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert coordinator.shards[0] is shard and shard.machine.names == {}
+
+
+@scenario
+async def test_what_no_record_can_hold_is_refused_as_what_is_too_large_and_nobody_is_forgotten():
+    partition = led_partition("names")
+    coordinator = coordinator_of(partition)
+    shard = coordinator.shards[0]
+    ticket = FutureTicket()
+    shard.run(lambda names, now: names.decide_wait(ticket))
+    with pytest.raises(KafkaError) as long:
+        shard.run(lambda names, now: names.decide_add("x" * 40_000))
+    assert long.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (await ticket.future).code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert coordinator.shards[0] is shard and partition.log.end_offset == 0
+
+
+@scenario
+async def test_a_decision_is_not_written_out_to_its_end_when_it_is_too_large_already():
+    shard = shard_on(led_partition("names", settings={"max.message.bytes": "300"}))
+    entries = [*(named(f"name-{number}") for number in range(20)), Entry("nobody can write this")]
+    with pytest.raises(KafkaError) as large:
+        shard.run(lambda names, now: Decision(None, entries))
+    assert large.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @scenario
