@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from ottla.core.clock import Moment
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.groups.classic_join import Joining
-from ottla.groups.classic_member import CONSUMER, ClassicMember, described
+from ottla.groups.classic_member import CONSUMER, ClassicMember, described, new_member_id
 from ottla.groups.classic_rebalance import Rebalances
 from ottla.groups.classic_states import ClassicState
 from ottla.groups.classic_turn import Turn, sync_refusal
@@ -86,8 +86,7 @@ class ClassicGroup:
     ) -> Decision[JoinGroupResponse]:
         """Errors come as responses: they carry the member's id."""
         self.started(now)
-        instance_id = request.group_instance_id
-        new_id = f"{asker.client_id if instance_id is None else instance_id}-{self._new_id()}"
+        new_id = new_member_id(asker.client_id, request.group_instance_id, self._new_id())
         return Joining(self._rebalances, request, asker, ticket, now).decide(new_id)
 
     def decide_sync(

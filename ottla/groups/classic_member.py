@@ -4,6 +4,7 @@ Metadata and assignments are the clients' own: the broker hands them on and does
 topics a consumer subscribes to. That is read with distrust: what cannot be read counts as a subscription to everything.
 """
 
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from ottla.replication.machine import Alarm, Ticket
 CONSUMER: Final = "consumer"
 """The protocol type of consumers. Others (Connect's workers) are none of the broker's business."""
 
+_ID_PREFIX_MAX = 249  # characters, as many as clients allow an instance id
 _VERSION_BYTES = 2  # in front of a subscription; version 0 is a prefix of every other
 
 
@@ -76,6 +78,11 @@ class ClassicMember:
                 return None
             found |= topics
         return frozenset(found)
+
+
+def new_member_id(client_id: str, instance_id: str | None, unique: uuid.UUID) -> str:
+    """Begins with what people know the member by; not with all of it if that is longer than an id may be."""
+    return f"{(client_id if instance_id is None else instance_id)[:_ID_PREFIX_MAX]}-{unique}"
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:

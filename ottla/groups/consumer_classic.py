@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.core.clock import Moment
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.groups.classic_join import check_join
-from ottla.groups.classic_member import CONSUMER, protocols_of, rebalance_timeout_of
+from ottla.groups.classic_member import CONSUMER, new_member_id, protocols_of, rebalance_timeout_of
 from ottla.groups.consumer_clocks import Clock
 from ottla.groups.consumer_downgrade import may_downgrade, to_classic
 from ottla.groups.consumer_member import NOTHING, ClassicClient, Member, MemberState
@@ -45,12 +45,12 @@ def decide_join(
     if not is_known:
         group.check_room()
     subscription = _subscription_of(group, request)
-    if not request.member_id and request.group_instance_id is None:
-        new_id = f"{asker.client_id}-{group.around.new_id()}"
-        if asker.api_version >= _MEMBER_ID_REQUIRED_SINCE:
-            return Decision(_come_again(new_id, asker.api_version))
-    else:
-        new_id = request.member_id or f"{request.group_instance_id}-{group.around.new_id()}"
+    new_id = request.member_id or new_member_id(
+        asker.client_id, request.group_instance_id, group.around.new_id()
+    )
+    is_nameless = not request.member_id and request.group_instance_id is None
+    if is_nameless and asker.api_version >= _MEMBER_ID_REQUIRED_SINCE:
+        return Decision(_come_again(new_id, asker.api_version))
     step = group.step(now)
     before = _who(group, request, new_id, step)
     member = _taken_in(before, request, subscription, asker)

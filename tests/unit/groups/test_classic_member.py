@@ -1,5 +1,7 @@
 """A member, as it joins and as the log remembers it."""
 
+import uuid
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from ottla.groups.classic_member import (
     ClassicMember,
     Supported,
     from_record,
+    new_member_id,
     subscribed_topics,
     to_record,
 )
@@ -62,3 +65,10 @@ def test_one_unreadable_protocol_makes_all_topics_possible():
     assert ClassicMember("m", None, "", "", 1, 1, "consumer", protocols).topics() is None
     assert ClassicMember("m", None, "", "", 1, 1, "consumer", protocols[:1]).topics() == {"a"}
     assert ClassicMember("m", None, "", "", 1, 1, "connect", protocols[:1]).topics() is None
+
+
+def test_an_id_begins_with_the_name_of_its_member_and_fits_into_a_record():
+    assert new_member_id("tea", None, uuid.UUID(int=1)) == "tea-00000000-0000-0000-0000-000000000001"
+    assert new_member_id("tea", "pot", uuid.UUID(int=1)) == "pot-00000000-0000-0000-0000-000000000001"
+    for names in (("\u20ac" * 10_000, None), ("tea", "\u20ac" * 10_000)):
+        assert len(new_member_id(*names, uuid.UUID(int=1)).encode()) < 1_000
