@@ -123,6 +123,7 @@ async def join_group(broker: "Broker", call: Call, request: JoinGroupRequest) ->
     asker = asker_of(call)
     try:
         check_group_id(request.group_id)
+        _check_size(broker, request)
         response = await broker.groups.run_with_ticket(
             request.group_id, lambda shard, ticket, now: shard.decide_join(request, asker, ticket, now)
         )
@@ -133,6 +134,16 @@ async def join_group(broker: "Broker", call: Call, request: JoinGroupRequest) ->
     # The response may be shared with the group's memory: what this version calls "no protocol" goes into a copy.
     nothing = None if call.version >= _NULL_PROTOCOL_SINCE else ""
     return response if response.protocol_name else dataclasses.replace(response, protocol_name=nothing)
+
+
+def _check_size(broker: "Broker", request: JoinGroupRequest) -> None:
+    """What a member says to the assignors becomes part of a record. If it can never fit, it is not kept in memory."""
+    size_max = broker.groups.shard_of(request.group_id).partition.config.max_message_bytes
+    size = sum(len(each.name) + len(each.metadata) for each in request.protocols)
+    if size > size_max:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{size} bytes of metadata do not fit into a record of {size_max}"
+        )
 
 
 def _not_joined(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:

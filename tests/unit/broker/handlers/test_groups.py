@@ -256,6 +256,16 @@ async def test_who_may_not_read_with_a_group_has_no_part_in_it():
 
 
 @scenario
+@pytest.mark.parametrize("version", [2, 9])
+async def test_a_member_that_says_more_than_a_record_can_hold_is_not_taken_in(version):
+    async with coordinating() as client:
+        member = Member(client)
+        protocols = [JoinGroupRequest.Protocol(name=name, metadata=bytes(600_000)) for name in ("a", "b")]
+        assert (await member.join(version, protocols=protocols)).error_code == ErrorCode.INVALID_REQUEST
+        assert (await client.ask("ListGroups", 4)).groups == []
+
+
+@scenario
 async def test_since_v5_a_sync_says_of_which_protocol():
     async with coordinating() as client:
         member = await Member(client).settle()
