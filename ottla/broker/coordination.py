@@ -182,8 +182,11 @@ class Coordination:
             self._missed.setdefault(index, set()).update(deleted)
 
     def _catch_up(self, index: int, shard: Shard[GroupShard]) -> None:
-        """Nobody could commit anything meanwhile, so what it holds of these topics is of the deleted ones."""
-        for name in self._missed.pop(index, ()):
+        """Nobody could commit anything meanwhile, so what it holds of these topics is of the deleted ones. A topic that
+        nobody knows was deleted as well, and a crash kept its offsets from going with it."""
+        known = self._broker.metadata.topics
+        unknown = {name for name in shard.machine.topics() if name not in known}
+        for name in sorted(unknown | self._missed.pop(index, set())):
             self._decide(shard.run, partial(_forget, name))
 
     # --- duties -------------------------------------------------------------------------------------------------

@@ -115,6 +115,11 @@ class Offsets:
         """Whether anything is committed or pending for the group."""
         return group_id in self._committed or group_id in self._waiting
 
+    def topics(self) -> set[str]:
+        """All of which something is committed or pending."""
+        found = {topic for topics in self._committed.values() for topic in topics}
+        return found | {where.topic for waiting in self._waiting.values() for where in waiting}
+
     def of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
         """Group and partition of every offset of a topic, committed or pending; each once."""
         for group_id, topics in self._committed.items():

@@ -112,7 +112,7 @@ class GroupShard:
                 raise _no_member(request.group_id)
             self._groups.check_room(request.group_id)
         except KafkaError as error:
-            return Decision(join_refusal(error.code, request.member_id))
+            return Decision(join_refusal(error.code, request.member_id, asker.api_version))
         before = self._groups.get(request.group_id)
         group = ClassicGroup(request.group_id, self._around)
         decision = group.decide_join(request, asker, ticket, now)
@@ -277,6 +277,10 @@ class GroupShard:
     def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
         """Every committed offset."""
         return iter(self._offsets)
+
+    def topics(self) -> set[str]:
+        """All of which there are offsets, committed or pending."""
+        return self._offsets.topics()
 
     # --- groups -------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,20 @@ async def test_a_topic_that_is_deleted_while_offsets_are_loaded_takes_them_along
 
 
 @scenario
+async def test_offsets_of_a_deleted_topic_go_with_the_next_start_if_a_crash_came_between():
+    async with coordinating("tea", "rum") as client:
+        await commit(client, 5)
+        await commit(client, 6, topic="rum")
+        client.node.metadata.on_update = lambda changed, deleted: None  # it dies before anybody is told
+        await client.broker.node.controller.delete_topics(["tea"])
+        client = await reborn(client, kill=True)
+        await client.broker.create_topic("tea", partitions=2)
+        assert await fetched(client) == (-1, ErrorCode.NONE)
+        (kept,) = [each for shard in client.node.groups.shards.values() for each in shard.machine.committed()]
+        assert kept == (GROUP, TopicPartition("rum", 0), 6)
+
+
+@scenario
 async def test_a_transaction_that_was_decided_is_ended_by_the_next_start():
     async with coordinating("tea") as client:
         owner = await Owner(client).init()

@@ -47,6 +47,15 @@ def test_nothing_is_committed_where_nobody_committed(offsets):
     assert not offsets.of_group("stranger")
 
 
+def test_topics_are_those_that_somebody_committed_or_means_to(offsets):
+    put(offsets, 5)
+    offsets.put("other", "payments", 0, value(1), PRODUCER)
+    assert offsets.topics() == {"orders", "payments"}
+    offsets.end(PRODUCER, is_commit=False)
+    offsets.remove("group", "orders", 0)
+    assert offsets.topics() == set()
+
+
 def test_a_tombstone_takes_an_offset_back(offsets):
     put(offsets, 5)
     put(offsets, 6, partition=1)

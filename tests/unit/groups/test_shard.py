@@ -56,6 +56,11 @@ def test_who_has_a_member_id_of_a_group_that_is_not_there_must_come_without(host
     assert not groups(host)
 
 
+@pytest.mark.parametrize(("version", "nothing"), [(6, ""), (7, None)])
+def test_who_is_refused_by_no_group_reads_no_protocol_as_its_version_does(host, version, nothing):
+    assert host.join("nobody", "member-1", version=version).reply.protocol_name == nothing
+
+
 def test_members_of_no_group_are_unknown(host):
     with Refused(ErrorCode.UNKNOWN_MEMBER_ID):
         raise host.sync("nobody", "m", 1).reply
