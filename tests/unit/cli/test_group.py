@@ -1,5 +1,6 @@
 """`ottla group` against a broker with groups of both protocols, in both isolation levels."""
 
+import asyncio
 import json
 import os
 import pty
@@ -9,8 +10,22 @@ import sys
 
 import pytest
 
+from ottla.broker.listeners import Address
+from ottla.cli.group import Look
 from ottla.cli.main import main
+from ottla.cli.remote import cluster
+from ottla.core.errors import ErrorCode
+from ottla.protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
+from ottla.protocol.messages.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from ottla.testing import Broker
+from tests.unit.cli.fake_cluster import SILENT, fake_cluster
 from tests.unit.cli.states import Asked, now_ms, runner
 
 HOUR_MS = 3_600_000
@@ -139,6 +154,41 @@ def test_a_record_that_cannot_be_read_costs_only_its_age(ottla, broker):
     broker.fail_next("Fetch", "TOPIC_AUTHORIZATION_FAILED")
     (group,) = ottla("group", "lag", "billing", "--json").json["groups"]
     assert (group["partitions"][0]["lag"], group["partitions"][0]["lag_seconds"]) == (9, None)
+
+
+def test_all_leaves_out_what_has_gone_meanwhile_and_says_who_was_silent():
+    def answer(node_id, request):
+        if isinstance(request, ListGroupsRequest):
+            row = ListGroupsResponse.Group(group_id="gone", protocol_type="consumer", group_type="classic")
+            return SILENT if node_id == 2 else ListGroupsResponse(error_code=0, groups=[row])
+        if isinstance(request, FindCoordinatorRequest):
+            row = FindCoordinatorResponse.Coordinator(
+                key="gone", node_id=1, host="127.0.0.1", port=fake.ports[1], error_code=0
+            )
+            return FindCoordinatorResponse(coordinators=[row])
+        told = {
+            "group_id": "gone",
+            "group_state": "",
+            "error_code": ErrorCode.GROUP_ID_NOT_FOUND,
+            "members": [],
+        }
+        if isinstance(request, DescribeGroupsRequest):
+            group = DescribeGroupsResponse.Group(protocol_type="", protocol_data="", **told)
+            return DescribeGroupsResponse(groups=[group])
+        group = ConsumerGroupDescribeResponse.Group(
+            group_epoch=0, assignment_epoch=0, assignor_name="", **told
+        )
+        return ConsumerGroupDescribeResponse(groups=[group])
+
+    async def work():
+        nonlocal fake
+        async with fake_cluster(answer) as fake, cluster([Address("127.0.0.1", fake.ports[1])], 300) as asked:
+            return await Look([], is_all=True, as_json=True).take(asked)
+
+    fake = None
+    found = asyncio.run(work())
+    assert list(found) == ["broker 2"]
+    assert "did not answer ListGroups" in found["broker 2"].message
 
 
 @pytest.mark.parametrize(
