@@ -57,14 +57,14 @@ class Conversations:
         self._number = count()
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))
 
-    def add(self, script: Script) -> None:
+    def add(self, script: Script, *, is_crowd: bool = False) -> None:
         """Connect, and let it say its first word when the loop runs.
 
-        Each asks something before the next one connects: of a crowd that is not accepted in time, the kernel drops
-        what it says, and lets it try again after seconds.
+        Each is accepted, and answered once, before the next one connects; those of a crowd do not wait for that.
         """
         connection = connect(self._port, 1)[0]
-        exchange(connection, API_VERSIONS)
+        if not is_crowd:
+            exchange(connection, API_VERSIONS)
         speaker = _Speaker(script, connection)
         self._speakers[connection.fileno()] = speaker
         self._poll.register(connection.fileno(), select.EPOLLIN)

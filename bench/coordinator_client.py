@@ -166,14 +166,19 @@ def ready(port: int, group_ids: list[str]) -> None:
 
 
 def rebalance(arguments: dict) -> dict:
-    """From the first join until everybody has synced; then one more comes, and all of them join again."""
+    """From the first join until everybody has synced; then one more comes, and all of them join again.
+
+    A crowd connects and joins as fast as it can, as after a restart, and its first connection counts as the beginning.
+    """
     port, pid = arguments["port"], arguments["pid"]
     group = Group(arguments["group"], arguments["members"], arguments["beat_seconds"])
     ready(port, [group.group_id])
     talk = Conversations(port)
-    for _ in range(group.wanted):
-        talk.add(member(group))
     cpu, started = cpu_seconds(pid), _now()
+    for _ in range(group.wanted):
+        talk.add(member(group), is_crowd=arguments["is_crowd"])
+    if not arguments["is_crowd"]:
+        cpu, started = cpu_seconds(pid), _now()
     talk.run(lambda: group.is_complete, seconds_max=120)
     seen = {
         "form_seconds": _now() - started,

@@ -11,7 +11,7 @@ from functools import partial
 from bench import coordinator_load
 from bench.coordinator_sides import sides
 from bench.processes import IS_QUICK, Side
-from bench.table import Aim, Figure, Seen, alternate, run, show
+from bench.table import Aim, Figure, Seen, Series, alternate, run, show
 from bench.wire import create_topic, delete_topic
 
 SECONDS = 2.0 if IS_QUICK else 5.0
@@ -20,39 +20,48 @@ MEMBERS, MEMBERS_BEAT_SECONDS = 500, 0.5
 GROUPS, MEMBERS_EACH, BEAT_SECONDS = 200, 3, 0.3
 PRODUCERS, PER_SECOND = 100, 10
 DEFAULT_DELAY = {"group.initial.rebalance.delay.ms": "3000"}
+REBALANCE_AIMS = (Aim(at_most=10), Aim("apache", at_most=1))
 
 
 def rebalances() -> None:
-    for what, settings in (("without initial delay", {}), ("with the delay of 3 s", DEFAULT_DELAY)):
-        with sides(settings) as found:
-            series = alternate(found, rebalance, TURNS)
-        members = f"{MEMBERS} members, {what}"
-        aims = (Aim(at_most=10), Aim("apache", at_most=1))
-        show(f"{members}: first join to all synced", series, Figure("form_seconds", "s", aims))
-        show(
-            f"{members}: first join to all synced",
-            series,
-            Figure("form_cpu", "s of CPU"),
-            Figure("generations", "generations"),
-        )
-        show(f"{members}: one more joins", series, Figure("again_seconds", "s", aims))
-        show(
-            f"{members}: one more joins",
-            series,
-            Figure("again_cpu", "s of CPU"),
-            Figure("client_cpu", "s of CPU of the client"),
-        )
+    with sides() as found:
+        show_rebalances("without initial delay", alternate(found, rebalance, TURNS))
+        series = alternate(found, partial(rebalance, is_crowd=True), TURNS)
+        show(f"{MEMBERS} members that connect at once: to all synced", series, *forming_figures())
+    with sides(DEFAULT_DELAY) as found:
+        show_rebalances("with the delay of 3 s", alternate(found, rebalance, TURNS))
 
 
-def rebalance(side: Side, turn: int) -> Seen:
+def show_rebalances(what: str, series: Series) -> None:
+    members = f"{MEMBERS} members, {what}"
+    show(f"{members}: first join to all synced", series, *forming_figures())
+    show(
+        f"{members}: one more joins",
+        series,
+        Figure("again_seconds", "s", REBALANCE_AIMS),
+        Figure("again_cpu", "s of CPU"),
+        Figure("client_cpu", "s of CPU of the client"),
+    )
+
+
+def forming_figures() -> list[Figure]:
+    return [
+        Figure("form_seconds", "s", REBALANCE_AIMS),
+        Figure("form_cpu", "s of CPU"),
+        Figure("generations", "generations"),
+    ]
+
+
+def rebalance(side: Side, turn: int, *, is_crowd: bool = False) -> Seen:
     return run(
         "bench.coordinator_client",
         what="rebalance",
         port=side.port,
         pid=side.pid,
-        group=f"large-{turn}",
+        group=f"{'crowd' if is_crowd else 'large'}-{turn}",
         members=MEMBERS,
         beat_seconds=MEMBERS_BEAT_SECONDS,
+        is_crowd=is_crowd,
     )
 
 
@@ -110,7 +119,6 @@ def transact(side: Side, turn: int, *, version: int, has_readers: bool) -> Seen:
         producers=PRODUCERS,
         per_second=PER_SECOND,
         version=version,
-        warm_seconds=1.0,
         seconds=SECONDS,
         has_readers=has_readers,
     )
