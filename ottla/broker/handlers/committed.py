@@ -5,6 +5,7 @@ and partition of a request appears in its reply, in the order in which it was as
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorizer import Operation, ResourceType
@@ -16,7 +17,7 @@ from ottla.broker.handlers.asking import (
     one_by_one,
 )
 from ottla.broker.handlers.sieve import Sieve, name_topics
-from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.core.ids import NULL_ID, TopicPartition
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 IDS_SINCE = 10
 """From this version of OffsetCommit and OffsetFetch on topics go by their ids."""
 MANY_GROUPS_SINCE = 8
+PARTITIONS_MAX = 200_000
+"""That one request may ask about: their numbers take four bytes each, the answers hundreds."""
 
 _Asked = OffsetFetchRequest.Group
 _Fetched = OffsetFetchResponse.Group
@@ -103,6 +106,7 @@ async def offset_delete(broker: "Broker", call: Call, request: OffsetDeleteReque
 async def offset_fetch(broker: "Broker", call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Since v8 many groups, each with an error of its own. Before that one, and its error is that of the reply."""
     if call.version >= MANY_GROUPS_SINCE:
+        _check_amount(request.groups)
 
         async def answer(group: _Asked) -> _Fetched:
             try:
@@ -113,10 +117,22 @@ async def offset_fetch(broker: "Broker", call: Call, request: OffsetFetchRequest
         return OffsetFetchResponse(groups=await one_by_one(request.groups, answer))
     topics = None if request.topics is None else [_asked(topic) for topic in request.topics]
     group = _Asked(group_id=request.group_id, topics=topics)
+    _check_amount([group])
     found = await _fetched(broker, call, group, request.require_stable)
     if found.error_code:
         raise KafkaError(ErrorCode(found.error_code))
     return OffsetFetchResponse(topics=[_alone(topic) for topic in found.topics])
+
+
+def _check_amount(groups: Sequence[_Asked]) -> None:
+    """A few bytes must not ask for more than the broker can hold: neither by many numbers, which are refused as too
+    many of anything else in a message are, nor by naming one group again and again."""
+    count = sum(len(topic.partition_indexes) for group in groups for topic in group.topics or ())
+    if count > PARTITIONS_MAX:
+        raise ProtocolError(f"offsets of {count} partitions in one request; {PARTITIONS_MAX} are allowed")
+    entire = [group.group_id for group in groups if group.topics is None]
+    if len(set(entire)) < len(entire):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "everything of one group is asked for more than once")
 
 
 def _asked(topic: OffsetFetchRequest.Topic) -> _Asked.Topic:

@@ -224,7 +224,7 @@ def _unknown_members(request: LeaveGroupRequest) -> LeaveGroupResponse:
 async def describe_groups(
     broker: "Broker", call: Call, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """A group that does not exist is dead; since v6 it is an error as well."""
+    """A group that does not exist is dead; since v6 it is an error as well. Who names one twice sees it once."""
     asker = asker_of(call)
 
     async def answer(group_id: str) -> _Described:
@@ -238,7 +238,7 @@ async def describe_groups(
             found.authorized_operations = group_operations(broker, call, group_id, is_asked=is_asked)
         return found
 
-    return DescribeGroupsResponse(groups=await one_by_one(request.groups, answer))
+    return DescribeGroupsResponse(groups=await one_by_one(dict.fromkeys(request.groups), answer))
 
 
 def _undescribed(group_id: str, error: KafkaError, version: int) -> _Described:

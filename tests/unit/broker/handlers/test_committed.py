@@ -5,9 +5,11 @@ import uuid
 import pytest
 
 from ottla.broker.authorizer import Operation
+from ottla.broker.handlers import committed
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from tests.unit.broker.client import frame_of
 from tests.unit.broker.handlers.coordinating import coordinating, scenario
 
 GROUP = "readers"
@@ -269,6 +271,32 @@ async def test_a_request_about_hundreds_of_groups_gets_hundreds_of_answers():
 
 
 # --- delete -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 7, 8, 9])
+@scenario
+async def test_a_request_that_asks_for_more_than_the_broker_can_hold_is_not_answered(version, monkeypatch):
+    monkeypatch.setattr(committed, "PARTITIONS_MAX", 3)
+    async with coordinating("tea") as client:
+        for amount in (3, 4):
+            how = {"groups": [group(topics={"tea": [0] * amount})]}
+            if version < 8:
+                how = {"group_id": GROUP, "topics": asked(tea=[0] * amount)}
+            frame = frame_of(9, version, OffsetFetchRequest(**how))
+            reply = await client._caller.ask(frame)
+            assert bool(reply) == (amount == 3)
+        assert len(client._caller.closed) == 1
+
+
+@scenario
+async def test_everything_of_a_group_can_be_had_once():
+    async with coordinating("tea") as client:
+        await commit(client, 8, ("tea", 0, 7))
+        once = [group(), group("other"), group(topics={"tea": [0]})]
+        found = (await client.ask("OffsetFetch", 8, groups=once)).groups
+        assert [each.error_code for each in found] == [ErrorCode.NONE] * 3
+        twice = (await client.ask("OffsetFetch", 8, groups=[*once, group()])).groups
+        assert {each.error_code for each in twice} == {ErrorCode.INVALID_REQUEST}
 
 
 def to_delete(*places):

@@ -47,7 +47,7 @@ async def test_a_member_gets_its_partitions_and_is_described_with_them(version):
         topic_id = client.node.metadata.topics["tea"].topic_id
         (assigned,) = joined.assignment.topic_partitions
         assert (assigned.topic_id, sorted(assigned.partitions)) == (topic_id, [0, 1])
-        (group,) = await describe(client, GROUP, version=version)
+        (group,) = await describe(client, GROUP, GROUP, version=version)
         assert (group.error_code, group.group_state) == (ErrorCode.NONE, "Stable")
         assert group.group_epoch == joined.member_epoch
         assert group.authorized_operations == NOT_ASKED

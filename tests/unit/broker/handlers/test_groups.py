@@ -316,7 +316,7 @@ async def test_groups_are_described_one_by_one(version):
     async with coordinating("tea") as client:
         member = await Member(client).settle()
         client.node.authorizer.deny(Operation.DESCRIBE, "theirs")
-        asked = {"groups": ["theirs", GROUP, "nobody"]}
+        asked = {"groups": ["theirs", GROUP, "nobody", GROUP, GROUP]}
         if version >= 3:
             asked["include_authorized_operations"] = True
         theirs, ours, nobody = (await client.ask("DescribeGroups", version, **asked)).groups
