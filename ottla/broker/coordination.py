@@ -183,9 +183,11 @@ class Coordination:
 
     def _catch_up(self, index: int, shard: Shard[GroupShard]) -> None:
         """Nobody could commit anything meanwhile, so what it holds of these topics is of the deleted ones. A topic that
-        nobody knows was deleted as well, and a crash kept its offsets from going with it."""
-        known = self._broker.metadata.topics
-        unknown = {name for name in shard.machine.topics() if name not in known}
+        the controller does not know was deleted as well, and a crash kept its offsets from going with it; another
+        broker may only have yet to hear of it."""
+        metadata = self._broker.metadata
+        is_controller = metadata.controller_id == self._broker.node_id
+        unknown = {name for name in shard.machine.topics() if is_controller and name not in metadata.topics}
         for name in sorted(unknown | self._missed.pop(index, set())):
             self._decide(shard.run, partial(_forget, name))
 

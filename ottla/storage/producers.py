@@ -4,7 +4,6 @@ This is state of the log, not of the broker: it is rebuilt from the batches them
 restart comes to the same judgement. `check` decides and changes nothing; `apply` records a batch that was written.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -63,7 +62,8 @@ class Producer:
 
     producer_id: int
     epoch: int = NO_EPOCH
-    batches: deque[WrittenBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    batches: list[WrittenBatch] = field(default_factory=list)
+    """The latest, at most BATCHES_KEPT. There may be many producers, and a deque takes 600 bytes."""
     coordinator_epoch: int = -1
     txn_first_offset: int = NO_OFFSET
     last_timestamp: int = -1
@@ -186,6 +186,8 @@ class Producers:
             producer.epoch = stamp.epoch
             producer.batches.clear()
         delta = stamp.last_offset - stamp.first_offset
+        if len(producer.batches) == BATCHES_KEPT:
+            del producer.batches[0]
         producer.batches.append(WrittenBatch(stamp.last_sequence, stamp.last_offset, delta, stamp.timestamp))
         producer.last_timestamp = stamp.timestamp
         if stamp.is_transactional and producer.txn_first_offset == NO_OFFSET:

@@ -57,7 +57,7 @@ def test_producers_are_written_in_the_order_of_their_ids_whoever_came_first():
 def test_only_the_last_batch_of_a_producer_survives_as_in_kafka():
     [read] = snapshots.decode(snapshots.encode([producer()]), "s")
     expected = producer()
-    expected.batches.popleft()
+    expected.batches.pop(0)
     assert read == expected
 
 
