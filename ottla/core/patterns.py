@@ -12,7 +12,7 @@ from ottla.core.errors import ErrorCode, KafkaError
 PATTERN_BYTES_MAX = 4096
 PROGRAM_BYTES_MAX = 32 * 1024
 """What a compiled pattern may take in memory, which bounds the time as well: a name costs up to its length times the
-size of the program. With 32 KiB that is 2 ms at worst, with 1 MiB it was seconds. A hundred names to choose from fit."""
+size of the program. With 32 KiB that is 2 ms at worst, with 1 MiB it was seconds. A choice of a hundred names fits."""
 
 
 @lru_cache(maxsize=64)  # members of a group bring the same one, and it is matched again when topics change

@@ -136,7 +136,7 @@ def metadata_value(member: Member) -> ConsumerGroupMemberMetadataValue:
 
 
 def with_metadata(member: Member, value: ConsumerGroupMemberMetadataValue) -> Member:
-    """The member after this record."""
+    """The member after this record. One that names no protocol cannot speak the classic one, whatever it says."""
     classic = value.classic_member_metadata
     return member._replace(
         instance_id=value.instance_id,
@@ -148,7 +148,7 @@ def with_metadata(member: Member, value: ConsumerGroupMemberMetadataValue) -> Me
         topic_regex=value.subscribed_topic_regex or None,
         assignor=value.server_assignor,
         classic=None
-        if classic is None
+        if classic is None or not classic.supported_protocols
         else ClassicClient(
             classic.session_timeout_ms,
             tuple((protocol.name, bytes(protocol.metadata)) for protocol in classic.supported_protocols),

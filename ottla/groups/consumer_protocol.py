@@ -44,13 +44,17 @@ def read_assignment(blob: bytes, topics: Topics) -> Partitions:
 
 
 def write_assignment(partitions: Partitions, subscription: bytes, topics: Topics) -> bytes:
-    """As the member can read it: in the version of its subscription."""
+    """As the member can read it: in the version of its subscription; in the first one, if the log lost that."""
     named = [
         TopicPartitions(topic=image.name, partitions=indexes)
         for topic_id, indexes in listed(partitions)
         if (image := topics.topic_of_id.get(topic_id)) is not None
     ]
-    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=named), _version(subscription))
+    try:
+        version = _version(subscription)
+    except ProtocolError:
+        version = 0
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=named), version)
 
 
 def _version(blob: bytes) -> int:

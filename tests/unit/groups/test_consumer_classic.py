@@ -3,6 +3,8 @@
 import pytest
 
 from ottla.core.errors import ErrorCode, KafkaError
+from ottla.groups.consumer_member import ClassicClient, Member, metadata_value
+from ottla.protocol.messages.coordinator_records import ConsumerGroupMemberMetadataKey
 from ottla.protocol.messages.groups import JoinGroupRequest
 from tests.unit.groups.consumer_hosting import NOWHERE, World, assigned, places
 from tests.unit.groups.hosting import GroupSettings, asker
@@ -187,3 +189,24 @@ def test_classic_members_commit_in_their_generation(world):
     with pytest.raises(KafkaError) as caught:
         world.group.check_commit(m, 2, None, asker(9), world.now, is_txn=False)
     assert caught.value.code == ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("protocols", [(), (("range", b""),), (("range", b"\xff\xff"),)])
+def test_a_record_of_a_classic_member_that_makes_no_sense_stops_nobody(world, protocols):
+    classic = ClassicClient(200_000, protocols)
+    odd = Member("odd", rebalance_timeout_ms=500_000, topic_names=frozenset({"orders"}), classic=classic)
+    world.write(ConsumerGroupMemberMetadataKey(group_id="g", member_id="odd"), metadata_value(odd))
+    world.take_over()
+    slip = world.classic_sync("odd", 0)
+    assert isinstance(slip.reply, KafkaError) or slip.reply.error_code == ErrorCode.NONE
+    world.advance(world.settings.consumer_session_timeout_ms)
+    assert "a" not in {member.member_id for member in members_of(world)}, "it is expelled in time"
+    world.advance(200_000)
+    assert not members_of(world)
+
+
+def members_of(world):
+    """Whichever protocol the group speaks by now."""
+    is_classic = world.shard.list((), ())[0].group_type == "Classic"
+    found = world.shard.describe("g", asker(6)) if is_classic else world.shard.describe_consumer("g")
+    return found.members

@@ -45,7 +45,7 @@ MEMBERS = st.builds(
     | st.builds(
         ClassicClient,
         st.integers(0, 1000),
-        st.lists(st.tuples(NAMES, st.binary(max_size=4)), max_size=2).map(tuple),
+        st.lists(st.tuples(NAMES, st.binary(max_size=4)), min_size=1, max_size=2).map(tuple),
     ),
 )
 
