@@ -169,7 +169,7 @@ class Coordination:
 
     def _is_known(self, place: TopicPartition) -> bool:
         image = self._broker.metadata.topics.get(place.topic)
-        return image is not None and place.partition < len(image.partitions)
+        return image is not None and 0 <= place.partition < len(image.partitions)
 
     def _topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
         names = {*changed, *deleted}

@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 
 _STRICT_SINCE = 2  # the version of transactions since which every one has an epoch of its own
 _RETRY_SECONDS = (0.02, 0.1, 0.5, 1.0)
-_OVERTAKEN = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
-"""Somebody newer has ended the transaction: nothing is left to do here."""
+_NEEDS_NONE = {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH}
+"""Of a partition that has its marker. Where the log knows a higher epoch of the producer, this transaction is not open
+any more, if it ever was: somebody newer has ended it there, or writes under the same id."""
 
 
 class MarkerWriter:
@@ -164,8 +165,8 @@ class TransactionEnder:
         attempt = 0
         while True:
             codes = await self._writer.write(_marker(effect, left))
-            if any(code in _OVERTAKEN for code in codes.values()):
-                logger.warning("%s: its end was overtaken by a newer one", effect.transactional_id)
+            if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
+                logger.warning("%s: a newer coordinator ends it", effect.transactional_id)
                 return
             done = [place for place, code in codes.items() if self._is_done(place, code)]
             left = [place for place in left if place not in done]
@@ -176,7 +177,7 @@ class TransactionEnder:
 
     def _is_done(self, place: TopicPartition, code: ErrorCode) -> bool:
         is_gone = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not self._is_known(place)
-        return code is ErrorCode.NONE or is_gone
+        return code in _NEEDS_NONE or is_gone
 
     async def _tell(self, effect: WriteMarkers, done: Collection[TopicPartition]) -> bool:
         """False if this broker is not the one to tell any more."""

@@ -272,6 +272,7 @@ class Segment:
     def flush_indexes(self) -> None:
         self.offsets.entries.flush()
         self.times.entries.flush()
+        self.txns.flush()
 
     def sync(self) -> None:
         """Make it last. May run in a thread, after `flush_indexes` on the owner's, who may remove it meanwhile."""
@@ -288,6 +289,7 @@ class Segment:
         try:
             self.offsets.entries.close()
             self.times.entries.close()
+            self.txns.flush()
         finally:
             self.abandon()
 

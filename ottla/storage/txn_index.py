@@ -4,6 +4,7 @@ A reader who asks for committed records only is told which of these overlap what
 where a transaction was aborted. It has no checksum; entries that contradict each other mean it is rebuilt.
 """
 
+import errno
 import struct
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from ottla.storage.files import File, Files, write_whole
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
+FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class AbortedTxn(NamedTuple):
@@ -47,6 +49,8 @@ class TxnIndex:
         self.path = path
         self._file: File | None = None
         self._entries: list[AbortedTxn] | None = None
+        self._written = 0
+        """How many entries the file has."""
 
     @property
     def entries(self) -> list[AbortedTxn]:
@@ -56,15 +60,29 @@ class TxnIndex:
         """Read the file, once. Raises ProtocolError if it makes no sense: then somebody must `clear` and rebuild it."""
         if self._entries is None:
             self._entries = self._read()
+            self._written = len(self._entries)
         return self._entries
 
     def append(self, aborted: AbortedTxn) -> None:
+        """On a disk that is full it waits in memory for the next `flush`: the marker lies in the log already."""
         entries = self.entries
         assert not entries or aborted.last_offset > entries[-1].last_offset, "markers come in order"
+        entries.append(aborted)
+        try:
+            self.flush()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+
+    def flush(self) -> None:
+        """Write what the file lacks."""
+        if self._entries is None or self._written == len(self._entries):
+            return
         if self._file is None:
             self._file = self._files.open(self.path, create=True)
-        self._file.write_at(len(entries) * ENTRY.size, ENTRY.pack(VERSION, *aborted))
-        entries.append(aborted)
+        missing = b"".join(ENTRY.pack(VERSION, *aborted) for aborted in self._entries[self._written :])
+        self._file.write_at(self._written * ENTRY.size, missing)
+        self._written = len(self._entries)
 
     def overlapping(self, start: int, end: int) -> list[AbortedTxn]:
         """Those that wrote anything in [start, end)."""
@@ -74,9 +92,11 @@ class TxnIndex:
         """Forget the markers at `offset` and behind it."""
         kept = [t for t in self.entries if t.last_offset < offset]
         if len(kept) < len(self.entries):
-            if self._file is None:
-                self._file = self._files.open(self.path, create=False)
-            self._file.truncate(len(kept) * ENTRY.size)
+            if self._written > len(kept):
+                if self._file is None:
+                    self._file = self._files.open(self.path, create=False)
+                self._file.truncate(len(kept) * ENTRY.size)
+                self._written = len(kept)
             self._entries = kept
 
     def clear(self) -> None:
@@ -84,13 +104,13 @@ class TxnIndex:
         self.close()
         if self._files.exists(self.path):
             self._files.remove(self.path)
-        self._entries = []
+        self._entries, self._written = [], 0
 
     def replace(self, entries: list[AbortedTxn]) -> None:
         """Other entries, whatever the file says; it holds the old or the new ones even after a crash."""
         self.close()
         write_whole(self._files, self.path, b"".join(ENTRY.pack(VERSION, *aborted) for aborted in entries))
-        self._entries = list(entries)
+        self._entries, self._written = list(entries), len(entries)
 
     def sync(self) -> None:
         if (file := self._file) is not None:  # read once: the owner may close it meanwhile

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
 from ottla.controller.commands import Growth, NewTopic
+from ottla.controller.context import INTERNAL_TOPICS
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID
 from ottla.protocol.messages.topics import (
@@ -213,6 +214,9 @@ async def create_partitions(
             results[topic.name] = KafkaError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{topic.name!r} may not grow"
             )
+        elif topic.name in INTERNAL_TOPICS:
+            detail = "its number of partitions says where groups and transactions are found"
+            results[topic.name] = KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
         else:
             commands.append(_growth(topic))
     if commands:

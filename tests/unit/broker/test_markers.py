@@ -241,3 +241,27 @@ async def test_a_new_order_for_an_id_replaces_the_old_one():
     while len(ender):
         await asyncio.sleep(0)
     assert told.places == [[ORDERS]], "what the old order was about is nobody's business any more"
+
+
+@scenario
+async def test_a_partition_that_knows_a_newer_epoch_does_not_keep_a_transaction_from_ending():
+    orders, payments, told = led_partition(), led_partition("payments"), Told()
+    begin(orders)
+    begin(payments, epoch=5)  # of whoever knows the producer id, or of an abort by hand
+    TransactionEnder(writer_on(orders, payments), lambda place: True, told).carry_out(
+        effect_on(ORDERS, PAYMENTS)
+    )
+    assert told.places == [[ORDERS, PAYMENTS]]
+    assert payments.log.end_offset == 1, "the newer transaction is left alone"
+
+
+@scenario
+async def test_a_coordinator_that_was_replaced_leaves_the_rest_to_the_next():
+    orders, told = led_partition(), Told()
+    begin(orders)
+    writer = writer_on(orders)
+    await writer.write(marker_for(ORDERS, coordinator_epoch=9))
+    begin(orders, epoch=1)
+    ender = TransactionEnder(writer, lambda place: True, told)
+    ender.carry_out(WriteMarkers("t", Producer(7, 1), True, (ORDERS,), 3, 0))
+    assert told.places == [] and len(ender) == 0

@@ -224,6 +224,25 @@ def test_a_marker_whose_index_entry_cannot_be_written_fails_the_log_and_is_found
     assert [(t.first_offset, t.last_offset) for t in reopened.aborted_txns(0, 9)] == [(2, 3)]
 
 
+def test_an_abort_on_a_full_disk_is_remembered_and_written_when_there_is_room(disk, log):
+    put(log, b"t", producer=(7, 0, 0), is_transactional=True)
+    disk.fail_next("write", errno.ENOSPC, after=1)
+    end_txn(log, 7, commit=False)
+    assert log.failure is None
+    assert [(t.first_offset, t.last_offset) for t in log.aborted_txns(0, 9)] == [(2, 3)]
+    log.flush()
+    assert disk.read(log.segments.active.txns.path), "it reached the file with the next flush"
+
+
+def test_a_crash_before_there_is_room_for_an_abort_forgets_nothing(disk, log):
+    put(log, b"t", producer=(7, 0, 0), is_transactional=True)
+    disk.fail_next("write", errno.ENOSPC, after=1)
+    end_txn(log, 7, commit=False)
+    log.abandon()
+    reopened = open_log(disk, recovery_point=2)
+    assert [(t.first_offset, t.last_offset) for t in reopened.aborted_txns(0, 9)] == [(2, 3)]
+
+
 def test_everything_flushed_survives_whatever_fails_before_a_crash():
     """A random mixture: faults of every kind, then a crash. What a flush returned for is there."""
     operations = ["write", "sync", "create", "truncate", "rename", "remove"]

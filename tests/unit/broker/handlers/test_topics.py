@@ -241,3 +241,11 @@ def test_growth_and_its_assignments_reach_the_controller():
     ask(broker, "CreatePartitions", 3, topics=asked, timeout_ms=1, validate_only=True)
     assert broker.controller.commands == [Growth("a", 3, [[1, 2], [2, 1]]), Growth("b", 5)]
     assert broker.controller.validate_only
+
+
+def test_the_topics_of_coordinators_do_not_grow_for_nothing_would_be_found_in_them():
+    broker = broker_with()
+    asked = [growth("__consumer_offsets", 60), growth("a", 3)]
+    results = ask(broker, "CreatePartitions", 3, topics=asked, timeout_ms=1, validate_only=False).results
+    assert [each.error_code for each in results] == [ErrorCode.INVALID_PARTITIONS, ErrorCode.NONE]
+    assert broker.controller.commands == [Growth("a", 3)]
