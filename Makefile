@@ -35,7 +35,7 @@ run-compiled: compiled
 explore: $(VENV)/.test  ## Draw new examples for the property tests, EXAMPLES=5000 of them for the log
 	OTTLA_EXPLORE=$(or $(EXAMPLES),2000) $(BIN)/pytest -q -n 2 --dist loadfile --timeout 3600 tests/property
 
-chaos: $(VENV)/.test  ## Kill a broker under load, ROUNDS=20 times, and write tests/chaos/RESULTS.md
+chaos: $(VENV)/.test  ## Kill brokers and workers under load, ROUNDS=20 times, and write tests/chaos/*.md
 	OTTLA_CHAOS_ROUNDS=$(or $(ROUNDS),20) $(BIN)/pytest -q --timeout 3600 tests/chaos
 
 check: $(VENV)/.test  ## Lint, format, types, layers, house rules, generated documentation

@@ -135,7 +135,7 @@ class Log:
             stamp = stamp_of(batch)
             if client:
                 return self.producers.check(stamp)
-            self.producers.check_epoch(stamp)  # a coordinator writes in a producer's name, and does not number
+            self.producers.check_epoch(stamp)  # a coordinator numbers nothing in a producer's name
             return None
         if (marker := marker_of(batch, view)) is not None:
             self.producers.check_marker(marker)
