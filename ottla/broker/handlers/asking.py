@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.authorizer import NOT_ASKED, Operation, ResourceType, authorized_operations
 from ottla.broker.call import Call
-from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.groups.group import Asker
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ ELSEWHERE_OR_LATER = frozenset(
 )
 """What a coordinator says that has not even looked at the request."""
 
+PARTITIONS_MAX = 200_000
+"""That one request may number: four bytes each in the request, and hundreds in memory and in answers."""
+
 _AT_A_TIME = 100
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
@@ -34,6 +37,12 @@ def asker_of(call: Call) -> Asker:
 def check_group_id(group_id: str) -> None:
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+
+
+def check_partition_count(count: int) -> None:
+    """Too many numbers in one request are treated as too many of anything else in a message are."""
+    if count > PARTITIONS_MAX:
+        raise ProtocolError(f"{count} partitions in one request; {PARTITIONS_MAX} are allowed")
 
 
 def check_group(broker: "Broker", call: Call, operation: Operation, group_id: str) -> None:

@@ -14,10 +14,11 @@ from ottla.broker.handlers.asking import (
     asker_of,
     check_group,
     check_group_id,
+    check_partition_count,
     one_by_one,
 )
 from ottla.broker.handlers.sieve import Sieve, name_topics
-from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID, TopicPartition
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 IDS_SINCE = 10
 """From this version of OffsetCommit and OffsetFetch on topics go by their ids."""
 MANY_GROUPS_SINCE = 8
-PARTITIONS_MAX = 200_000
-"""That one request may ask about: their numbers take four bytes each, the answers hundreds."""
 
 _Asked = OffsetFetchRequest.Group
 _Fetched = OffsetFetchResponse.Group
@@ -125,11 +124,11 @@ async def offset_fetch(broker: "Broker", call: Call, request: OffsetFetchRequest
 
 
 def _check_amount(groups: Sequence[_Asked]) -> None:
-    """A few bytes must not ask for more than the broker can hold: neither by many numbers, which are refused as too
-    many of anything else in a message are, nor by naming one group again and again."""
-    count = sum(len(topic.partition_indexes) for group in groups for topic in group.topics or ())
-    if count > PARTITIONS_MAX:
-        raise ProtocolError(f"offsets of {count} partitions in one request; {PARTITIONS_MAX} are allowed")
+    """A few bytes must not ask for more than the broker can hold: neither by many numbers nor by naming one group again
+    and again."""
+    check_partition_count(
+        sum(len(topic.partition_indexes) for group in groups for topic in group.topics or ())
+    )
     entire = [group.group_id for group in groups if group.topics is None]
     if len(set(entire)) < len(entire):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "everything of one group is asked for more than once")

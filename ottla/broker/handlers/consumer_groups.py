@@ -8,6 +8,7 @@ from ottla.broker.handlers.asking import (
     asker_of,
     check_group,
     check_group_id,
+    check_partition_count,
     group_operations,
     one_by_one,
 )
@@ -29,6 +30,7 @@ async def consumer_group_heartbeat(
     broker: "Broker", call: Call, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     """Who subscribes to topics by name must be allowed to see each of them."""
+    check_partition_count(sum(len(topic.partitions) for topic in request.topic_partitions or ()))
     check_group(broker, call, Operation.READ, request.group_id)
     for name in request.subscribed_topic_names or ():
         if not broker.authorizer.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name):

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from ottla.broker.authorizer import Operation
-from ottla.broker.handlers import committed
+from ottla.broker.handlers import asking
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
@@ -276,7 +276,7 @@ async def test_a_request_about_hundreds_of_groups_gets_hundreds_of_answers():
 @pytest.mark.parametrize("version", [1, 7, 8, 9])
 @scenario
 async def test_a_request_that_asks_for_more_than_the_broker_can_hold_is_not_answered(version, monkeypatch):
-    monkeypatch.setattr(committed, "PARTITIONS_MAX", 3)
+    monkeypatch.setattr(asking, "PARTITIONS_MAX", 3)
     async with coordinating("tea") as client:
         for amount in (3, 4):
             how = {"groups": [group(topics={"tea": [0] * amount})]}

@@ -5,7 +5,10 @@ import uuid
 import pytest
 
 from ottla.broker.authorizer import NOT_ASKED, Operation
+from ottla.broker.handlers import asking
 from ottla.core.errors import ErrorCode
+from ottla.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
+from tests.unit.broker.client import frame_of
 from tests.unit.broker.handlers.coordinating import coordinating, scenario
 
 GROUP = "readers"
@@ -116,3 +119,18 @@ async def test_where_nobody_coordinates_everybody_is_sent_elsewhere():
         client.node.groups.close()
         assert (await join(client, "tea")).error_code == ErrorCode.NOT_COORDINATOR
         assert (await describe(client, GROUP))[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+@scenario
+async def test_a_member_that_claims_to_own_more_partitions_than_there_can_be_is_not_answered(monkeypatch):
+    monkeypatch.setattr(asking, "PARTITIONS_MAX", 3)
+    async with coordinating("tea") as client:
+        joined = await join(client, "tea")
+        topic_id = client.node.metadata.topics["tea"].topic_id
+        for amount in (3, 4):
+            owned = [TopicPartitions(topic_id=topic_id, partitions=[0] * amount)]
+            request = ConsumerGroupHeartbeatRequest(
+                group_id=GROUP, member_id="x", member_epoch=joined.member_epoch, topic_partitions=owned
+            )
+            assert bool(await client._caller.ask(frame_of(68, 1, request))) == (amount == 3)
+        assert len(client._caller.closed) == 1
