@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 _SWEEP_SECONDS = 1.0
 _GRACE_SECONDS = 5.0
 _MS = 1000
+_DOORS = 16
+"""How often a listening socket is watched. uvloop lets one client in each time that it looks: of a crowd that comes
+back after a restart, each would wait for a turn of the loop."""
 
 
 class Admission(NamedTuple):
@@ -74,10 +77,16 @@ class Server:
 
     async def bind(self, listener: str, host: str, port: int) -> int:
         """Take an address; the port it got. Nobody is listened to before `serve`."""
-        server = await asyncio.get_running_loop().create_server(
-            lambda: _Admitted(self, listener), host, port, backlog=self.sockets.backlog, start_serving=False
-        )
+        loop, make = asyncio.get_running_loop(), lambda: _Admitted(self, listener)
+        server = await loop.create_server(make, host, port, backlog=self.sockets.backlog, start_serving=False)
         self._listening.append(server)
+        doors = 0 if isinstance(loop, asyncio.BaseEventLoop) else _DOORS
+        for bound in server.sockets * (doors - 1):
+            door = socket.fromfd(bound.fileno(), bound.family, bound.type)
+            again = await loop.create_server(
+                make, sock=door, backlog=self.sockets.backlog, start_serving=False
+            )
+            self._listening.append(again)
         return int(server.sockets[0].getsockname()[1])
 
     async def serve(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from types import SimpleNamespace
 
 import pytest
@@ -54,6 +55,34 @@ class Scene:
 
 
 # --- listening ------------------------------------------------------------------------------------------------------
+
+
+@on_both_loops
+def test_a_crowd_does_not_wait_for_a_turn_of_the_loop_each(loop):
+    async def main():
+        async with Scene() as scene:
+            crowd = [socket.create_connection(("127.0.0.1", scene.port)) for _ in range(100)]
+            turns = 0
+            while len(scene.server.connections) < len(crowd):
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns < 50
+            for each in crowd:
+                each.close()
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_a_closed_server_lets_nobody_in_by_any_door(loop):
+    async def main():
+        scene = Scene()
+        async with scene:
+            await scene.server.close()
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", scene.port))
+
+    run(loop, main())
 
 
 @on_both_loops
