@@ -8,9 +8,9 @@ passed the records. So failover is replay.
 What the log holds changes by `apply` alone. What lives in memory only (who waits for a rebalance, when a session ends)
 a decision may change on the spot: it dies with the machine, and clients bring it back.
 
-An append that fails after a decision leaves memory ahead of the log: then `if_refused` decides anew. Where there is none,
-the machine is dropped and loaded again, unless the entries were only too large: whoever asks for too much must not
-disturb the others.
+An append that fails after a decision leaves memory ahead of the log: then `if_refused` decides anew. Where there is
+none, the machine is dropped and loaded again, unless the entries were only too large: whoever asks for too much must
+not disturb the others.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -54,6 +54,7 @@ class StoredRecord(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...]
 
+
 _FOR_TESTS = {
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 4,
