@@ -90,7 +90,8 @@ class KafkaPython:
             group_id=spec["group"],
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            **_pythonic("kafka", spec["settings"]),
+            # One that joins before it has looked its topics up assigns nothing, and notices at the next look.
+            **{"metadata_max_age_ms": 1000, **_pythonic("kafka", spec["settings"])},
         )
         self._place, self._offset = kafka.TopicPartition, kafka.OffsetAndMetadata
         member = self

@@ -72,6 +72,7 @@ MEANT = {
     r"IncrementalAlterConfigs segment\.index\.bytes is '.*': .*": "an index has room for entries",
     r"IncrementalAlterConfigs (producer\.id\.expiration\.ms|remote\.copy\.lag\.(bytes|ms)) is .*": "see above",
     # --- coordinators ------------------------------------------------------------------------------------------
+    r"DescribeGroups two: \.groups(#|\[stable\+\])": "a group that is named twice is described once",
     r"OffsetCommit topic twice: .*": "what is named twice is answered twice; Kafka puts both together",
     r"WriteTxnMarkers no topics: .*": _ALL,
     # --- records -----------------------------------------------------------------------------------------------
