@@ -7,6 +7,7 @@ clients are told to try again; a load that leadership has overtaken is dropped b
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from ottla.broker.loading import Loader
@@ -287,6 +288,7 @@ class Coordinator(Generic[M]):
             shard.apply_end(producer, is_commit=is_commit)
 
 
+@lru_cache(maxsize=10_000)  # every request asks, and most ask about the same few
 def place_of(key: str, count: int) -> int:
     """Where Kafka keeps what it knows of a group or a transactional id, among `count` partitions."""
     number = java_hash(key)

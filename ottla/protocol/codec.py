@@ -134,9 +134,14 @@ def decode_exactly(cls: type[_M], buffer: Buffer, version: int, position: int = 
 
 def encode_versioned(message: object, version: int) -> bytes:
     """A message that carries its version in front: records of internal topics, subscriptions, assignments."""
-    writer = Writer(_VERSION.pack(version))
-    encode_into(message, version, writer)
-    return b"".join(writer.finish())
+    return encode_behind(_VERSION.pack(version), message, version)
+
+
+def encode_behind(head: bytes, message: object, version: int) -> bytes:
+    """The message in one piece, with `head` in front."""
+    parts: list[Buffer] = []
+    tail = _encode(message, version, bytearray(head), parts)
+    return b"".join([*parts, tail]) if parts else bytes(tail)
 
 
 def decode_versioned(cls: type[_M], buffer: Buffer) -> tuple[_M, int]:

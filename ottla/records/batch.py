@@ -23,6 +23,7 @@ from ottla.records.record import Record, Row
 
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
+CRC = struct.Struct(">I")
 HEADER_SIZE = HEADER.size  # 61
 LENGTH_OVERHEAD = 12
 """Bytes of a batch that its length field does not count: base offset and length."""
@@ -239,4 +240,4 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, timestamp
     struct.pack_into(">h", buffer, position + ATTRIBUTES_AT, header.attributes | TIMESTAMP_TYPE_BIT)
     struct.pack_into(">q", buffer, position + MAX_TIMESTAMP_AT, timestamp_ms)
     crc = crc32c(buffer, position + ATTRIBUTES_AT, position + header.size)
-    struct.pack_into(">I", buffer, position + CRC_AT, crc)
+    CRC.pack_into(buffer, position + CRC_AT, crc)

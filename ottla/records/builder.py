@@ -12,6 +12,8 @@ from ottla.records.batch import (
     ATTRIBUTES_AT,
     CODEC_BITS,
     CONTROL_BIT,
+    CRC,
+    CRC_AT,
     CREATE_TIME,
     DELETE_HORIZON_BIT,
     HEADER,
@@ -126,8 +128,7 @@ class BatchBuilder:
             self.count,
         )
         HEADER.pack_into(batch, 0, *fields)
-        crc = crc32c(batch, ATTRIBUTES_AT)
-        HEADER.pack_into(batch, 0, *fields[:4], crc, *fields[5:])
+        CRC.pack_into(batch, CRC_AT, crc32c(batch, ATTRIBUTES_AT))
         return bytes(batch)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ottla.core.errors import ProtocolError
 from ottla.core.types import Buffer
-from ottla.protocol.codec import Writer, decode_exactly, decode_versioned, encode_into, encode_versioned
+from ottla.protocol.codec import decode_exactly, decode_versioned, encode_behind, encode_versioned
 from ottla.protocol.messages import coordinator_records as groups
 from ottla.protocol.messages import share_records as share
 
@@ -70,16 +70,16 @@ CONSUMER_OFFSETS: Mapping[int, RecordType] = {
 TRANSACTION_STATE: Mapping[int, RecordType] = {
     0: RecordType(0, groups.TransactionLogKey, groups.TransactionLogValue)
 }
-_NUMBER_OF = {
-    row.key: row.number for table in (CONSUMER_OFFSETS, TRANSACTION_STATE) for row in table.values()
+_HEAD_OF = {
+    row.key: _TYPE.pack(row.number)
+    for table in (CONSUMER_OFFSETS, TRANSACTION_STATE)
+    for row in table.values()
 }
 
 
 def encode_key(key: object) -> bytes:
     """The key of a record of an internal topic, with its record type in front."""
-    writer = Writer(_TYPE.pack(_NUMBER_OF[type(key)]))
-    encode_into(key, _KEY_VERSION, writer)
-    return b"".join(writer.finish())
+    return encode_behind(_HEAD_OF[type(key)], key, _KEY_VERSION)
 
 
 _WRITTEN: Mapping[type[Any], int] = {
