@@ -78,25 +78,27 @@ class Coordination:
         self._missed: dict[int, set[str]] = {}
         """Topics that were deleted while a shard of groups was being loaded."""
         self.groups.on_active = self._catch_up
-        clock = SoberClock(broker.clock)
         self._lag = LagMeter(broker.replicas, broker.metrics, broker.clock)
         self._follow_gauges()
-        self._duties = [
-            asyncio.create_task(self._repeat(duty, interval), name=name)
-            for name, duty, interval in (
-                (
-                    "expire offsets",
-                    partial(self._expire, self.groups, clock),
-                    lambda: config.offsets_retention_check_interval_ms,
-                ),
-                (
-                    "expire transactional ids",
-                    partial(self._expire, self.transactions, clock),
-                    lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
-                ),
-                ("measure lag", self._measure_lag, lambda: INTERVAL_MS),
-            )
+        self._duties = self._begin_duties()
+
+    def _begin_duties(self) -> list[asyncio.Task[None]]:
+        """What is to be done again and again, as long as the broker runs."""
+        config, clock = self._broker.config, SoberClock(self._broker.clock)
+        duties: list[tuple[str, Callable[[], Awaitable[None]], Callable[[], int]]] = [
+            (
+                "expire offsets",
+                partial(self._expire, self.groups, clock),
+                lambda: config.offsets_retention_check_interval_ms,
+            ),
+            (
+                "expire transactional ids",
+                partial(self._expire, self.transactions, clock),
+                lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            ),
+            ("measure lag", self._measure_lag, lambda: INTERVAL_MS),
         ]
+        return [asyncio.create_task(self._repeat(*duty), name=duty[0]) for duty in duties]
 
     def retire(self) -> None:
         """Whoever waits for a rebalance is told to look elsewhere: the broker is about to stop."""
@@ -193,10 +195,15 @@ class Coordination:
 
     # --- duties -------------------------------------------------------------------------------------------------
 
-    async def _repeat(self, duty: Callable[[], Awaitable[None]], interval_ms: Callable[[], int]) -> None:
+    async def _repeat(
+        self, name: str, duty: Callable[[], Awaitable[None]], interval_ms: Callable[[], int]
+    ) -> None:
         while True:
             await asyncio.sleep(interval_ms() / 1000)
-            await duty()
+            try:
+                await duty()
+            except Exception as error:  # tried again at its next turn
+                logger.error("a coordinator failed to %s", name, exc_info=error)
 
     async def _expire(self, coordinator: Coordinator[Any], clock: SoberClock) -> None:
         """By a clock that does not believe in sudden jumps: what is forgotten stays forgotten."""
