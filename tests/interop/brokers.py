@@ -25,7 +25,7 @@ _OTTLA = [sys.executable, "-c", "import sys; from ottla.cli.main import main; sy
 
 
 COORDINATORS = {
-    "group.initial.rebalance.delay.ms": "0",
+    "group.initial.rebalance.delay.ms": "100",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "500",

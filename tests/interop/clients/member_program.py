@@ -90,9 +90,10 @@ class KafkaPython:
             group_id=spec["group"],
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            # One that joins before it has looked its topics up assigns nothing, and notices at the next look.
-            **{"metadata_max_age_ms": 1000, **_pythonic("kafka", spec["settings"])},
+            **_pythonic("kafka", spec["settings"]),
         )
+        for topic in spec["topics"]:  # one that leads before it knows its topics assigns nothing, for good
+            self._consumer.partitions_for_topic(topic)
         self._place, self._offset = kafka.TopicPartition, kafka.OffsetAndMetadata
         member = self
 
