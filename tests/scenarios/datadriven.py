@@ -21,6 +21,7 @@ class Words:
     """The words of a command: a verb, flags as `name=value`, and the rest in order."""
 
     def __init__(self, line: str) -> None:
+        self.line = line
         self.verb, *words = line.split()
         self.flags = dict(word.split("=", 1) for word in words if "=" in word)
         self.rest = [word for word in words if "=" not in word]

@@ -5,7 +5,6 @@ and the state of the group when it is another than before. After every block a s
 must know the same. With OTTLA_REWRITE=1 the files are written anew: then read the diff.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,23 +18,17 @@ from ottla.groups.consumer_member import MemberState, partitions_of
 from ottla.protocol.messages import coordinator_records as records
 from ottla.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from ottla.replication.machine import Entry
+from tests.scenarios import datadriven
 from tests.unit.groups.consumer_hosting import NOWHERE, Places, World, assigned, places
 from tests.unit.groups.hosting import GroupSettings, asker
 from tests.unit.groups.shard_hosting import assert_replay_agrees
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts" / "consumer"
-DASHES = "----"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000}
 
 
-class Words:
-    """The words of a command: flags as `name=value`, the rest in order."""
-
-    def __init__(self, line: str) -> None:
-        words = line.split()
-        self.verb = words[0]
-        self.flags = dict(word.split("=", 1) for word in words[1:] if re.match(r"^[a-z]+=", word))
-        self.rest = [word for word in words[1:] if not re.match(r"^[a-z]+=", word)]
+class Words(datadriven.Words):
+    """A command, and what its words stand for."""
 
     def places(self, name: str) -> Places | None:
         """`owns=orders-0,orders-1`, `owns=nothing`."""
@@ -287,20 +280,7 @@ class Script:
         yield "ok" if code == 0 else ErrorCode(code).name
 
 
-def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Comment and command."""
-    for block in re.split(r"\n\n+", text.strip()):
-        *comments, command = block.partition(f"\n{DASHES}\n")[0].splitlines()
-        yield "".join(line + "\n" for line in comments), command
-
-
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
 def test_transcript(path):
     script = Script()
-    told = path.read_text()
-    seen = "\n\n".join(
-        f"{comments}{command}\n{DASHES}\n{script.run(command)}" for comments, command in blocks(told)
-    )
-    if os.environ.get("OTTLA_REWRITE"):
-        path.write_text(seen + "\n")
-    assert seen + "\n" == told
+    datadriven.check(path, lambda words: iter(script.run(words.line).splitlines()))

@@ -5,7 +5,6 @@ second shard is read from the log, and must know the same. With OTTLA_REWRITE=1 
 diff then.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,25 +19,16 @@ from ottla.protocol.messages.coordinator_records import (
     OffsetCommitKey,
 )
 from ottla.replication.machine import Entry
+from tests.scenarios import datadriven
 from tests.unit.groups.hosting import asker
 from tests.unit.groups.shard_hosting import ShardHost, assert_replay_agrees
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts" / "offsets"
-DASHES = "----"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Words:
-    """The words of a command: flags as `name=value`, the rest in order."""
-
-    def __init__(self, line: str) -> None:
-        words = line.split()
-        self.verb = words[0]
-        self.flags = dict(word.split("=", 1) for word in words[1:] if re.match(r"^[a-z]+=", word))
-        self.rest = [word for word in words[1:] if not re.match(r"^[a-z]+=", word)]
-
-    def number(self, name: str, default: int) -> int:
-        return int(self.flags.get(name, default))
+class Words(datadriven.Words):
+    """A command, and what its words stand for."""
 
     def places(self) -> list[TopicPartition]:
         return [TopicPartition.parse(word) for word in self.rest[1:]]
@@ -203,22 +193,7 @@ class Script:
         yield "another shard read the log"
 
 
-def blocks(text: str) -> Iterator[tuple[str, str, str]]:
-    """Comment, command and outcome."""
-    for block in re.split(r"\n\n+", text.strip()):
-        above, _, outcome = block.partition(f"\n{DASHES}\n")
-        *comments, command = above.splitlines()
-        yield "".join(line + "\n" for line in comments), command, outcome
-
-
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
 def test_transcript(path):
     script = Script()
-    told = path.read_text()
-    seen = "\n\n".join(
-        f"{comments}{command}\n{DASHES}\n{script.run(command) if command else ''}".strip()
-        for comments, command, _ in blocks(told)
-    )
-    if os.environ.get("OTTLA_REWRITE"):
-        path.write_text(seen + "\n")
-    assert seen + "\n" == told
+    datadriven.check(path, lambda words: iter(script.run(words.line).splitlines()))
