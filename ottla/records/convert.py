@@ -1,9 +1,13 @@
-"""Between the formats: up when an old client produces, down when an old client fetches.
+"""Between the formats: up when an old client produces or an old segment is compacted, down when an old client fetches.
 
-Up: all messages of a set become one batch of magic 2 with consecutive offsets, as a broker assigns them.
+Up: all messages of a set become one batch of magic 2 with consecutive offsets, as a broker assigns them; in a log, where
+others know them by their offsets, they keep what they have.
 Down: each batch becomes messages, in a wrapper if it was compressed; headers are lost, control batches are
 dropped, and zstd, which the old formats do not know, is an error.
 """
+
+from collections.abc import Sequence
+from itertools import pairwise
 
 from ottla.core.errors import ErrorCode
 from ottla.core.types import Buffer
@@ -12,7 +16,10 @@ from ottla.records.batch import CREATE_TIME, NO_LEADER_EPOCH
 from ottla.records.compression import OUTPUT_BYTES_MAX, Codec
 from ottla.records.errors import RecordError, invalid, too_large
 from ottla.records.frames import Frame, iter_frames
-from ottla.records.record import NO_TIMESTAMP
+from ottla.records.record import NO_TIMESTAMP, Record
+
+_OFFSETS_MAX = 1 << 31
+"""How many offsets one batch can number."""
 
 
 def up_convert(
@@ -43,6 +50,23 @@ def up_convert(
     if not converted.count:
         raise invalid("a message set without messages")
     return converted.build()
+
+
+def modernised(
+    records: Sequence[Record], *, codec: Codec, timestamp_type: int, log_append_time: int
+) -> bytes:
+    """One batch of magic 2 with these records of an old segment, each at its own offset and with its own time.
+
+    It starts at the first record and is of no producer and no leader's epoch, as messages are. `log_append_time` counts
+    where the `timestamp_type` says that it was the broker who stamped them. Offsets that do not rise, or that one batch
+    cannot number, are INVALID_RECORD: an old wrapper may hold anything.
+    """
+    if not records:
+        raise invalid("a batch without records has no place in a log")
+    first, last = records[0].offset, records[-1].offset
+    if first < 0 or last - first >= _OFFSETS_MAX or any(a.offset >= b.offset for a, b in pairwise(records)):
+        raise invalid(f"offsets {first} to {last} do not rise within one batch")
+    return builder.build(records, codec=codec, timestamp_type=timestamp_type, log_append_time=log_append_time)
 
 
 def down_convert(

@@ -4,9 +4,9 @@ import pytest
 
 from ottla.core.errors import ErrorCode
 from ottla.records import batch, builder, control, legacy
-from ottla.records.batch import LOG_APPEND_TIME
+from ottla.records.batch import CREATE_TIME, LOG_APPEND_TIME, NO_LEADER_EPOCH, NO_PRODUCER_ID
 from ottla.records.compression import Codec
-from ottla.records.convert import down_convert, up_convert
+from ottla.records.convert import down_convert, modernised, up_convert
 from ottla.records.errors import RecordError
 from ottla.records.frames import iter_frames
 from ottla.records.record import Record
@@ -133,3 +133,39 @@ def test_damage_is_found_on_the_way():
         damaged = bytearray(raw)
         damaged[-1] ^= 1
         assert refusal(convert, damaged) is ErrorCode.CORRUPT_MESSAGE
+
+
+COMPACTED = [Record(50, 1000, b"a", b"1"), Record(53, -1, None, b"2"), Record(90, 990, b"c", None)]
+
+
+def renewed(records, codec=Codec.NONE, timestamp_type=CREATE_TIME, log_append_time=-1):
+    return modernised(records, codec=codec, timestamp_type=timestamp_type, log_append_time=log_append_time)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_of_an_old_segment_keep_their_offsets_and_times_in_a_batch(codec):
+    raw = renewed(COMPACTED, codec)
+    header = batch.check(raw)
+    assert (header.codec, header.count, header.size) == (codec, 3, len(raw))
+    assert (header.base_offset, header.last_offset, header.max_timestamp) == (50, 90, 1000)
+    assert (header.producer_id, header.leader_epoch) == (NO_PRODUCER_ID, NO_LEADER_EPOCH)
+    assert not header.is_transactional and not header.is_control and header.delete_horizon_ms is None
+    assert list(batch.records_of(raw)) == COMPACTED
+
+
+def test_records_without_a_time_stay_without_one():
+    raw = renewed([record.with_(timestamp=-1) for record in COMPACTED])
+    assert batch.check(raw).max_timestamp == -1
+    assert {record.timestamp for record in batch.records_of(raw)} == {-1}
+
+
+def test_the_brokers_time_stays_the_brokers_time():
+    raw = renewed([record.with_(timestamp=4242) for record in COMPACTED], Codec.LZ4, LOG_APPEND_TIME, 4242)
+    header = batch.check(raw)
+    assert (header.timestamp_type, header.max_timestamp) == (LOG_APPEND_TIME, 4242)
+    assert {record.timestamp for record in batch.records_of(raw)} == {4242}
+
+
+@pytest.mark.parametrize("offsets", [[], [7, 7], [8, 7], [0, 2**31], [-1, 0]])
+def test_offsets_that_no_batch_can_have_are_refused(offsets):
+    assert refusal(renewed, [Record(at, 0, None, b"v") for at in offsets]) is ErrorCode.INVALID_RECORD
