@@ -1,7 +1,7 @@
 """Between the formats: up when an old client produces or an old segment is compacted, down when an old client fetches.
 
-Up: all messages of a set become one batch of magic 2 with consecutive offsets, as a broker assigns them; in a log, where
-others know them by their offsets, they keep what they have.
+Up: all messages of a set become one batch of magic 2 with consecutive offsets, as a broker assigns them; in a log,
+where others know them by their offsets, they keep what they have.
 Down: each batch becomes messages, in a wrapper if it was compressed; headers are lost, control batches are
 dropped, and zstd, which the old formats do not know, is an error.
 """
