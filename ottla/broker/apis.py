@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ottla.protocol.apis import APIS, Api
+from ottla.protocol.apis import Api, api_of
 
 Handler = Callable[..., Any]
 """`handler(broker, call, request)` returns the response, or an awaitable of it. None means that none is sent."""
@@ -26,10 +26,12 @@ class Served(NamedTuple):
     key: int
     min_version: int
     max_version: int
+    is_listed: bool = True
+    """Does ApiVersions tell of it? Clients walk through what they find there: they find only what Kafka has too."""
 
     @property
     def api(self) -> Api:
-        return APIS[self.key]
+        return api_of(self.key)
 
     @property
     def function(self) -> str:
@@ -81,6 +83,7 @@ SERVED: dict[int, Served] = {
         Served(72, 0, 0),  # PushTelemetry
         Served(74, 0, 1),  # ListConfigResources
         Served(75, 0, 0),  # DescribeTopicPartitions
+        Served(20000, 0, 0, is_listed=False),  # CompactTopics, which is Ottla's own
     )
 }
 

@@ -21,12 +21,12 @@ def protocol() -> None:
 @click.command()
 def apis() -> None:
     """List every API: key, name, versions, and from which version on it is flexible."""
-    from ottla.protocol.apis import APIS
+    from ottla.protocol.apis import APIS, PRIVATE
 
-    click.echo(f"{'key':>3}  {'name':<30} {'versions':<9} {'flexible':<9} messages")
-    for api in APIS.values():
+    click.echo(f"{'key':>5}  {'name':<30} {'versions':<9} {'flexible':<9} messages")
+    for api in (*APIS.values(), *PRIVATE.values()):
         spoken, flexible = str(api.versions), str(api.flexible)
-        click.echo(f"{api.key:>3}  {api.name:<30} {spoken:<9} {flexible:<9} {api.module}")
+        click.echo(f"{api.key:>5}  {api.name:<30} {spoken:<9} {flexible:<9} {api.module}")
 
 
 @click.command()

@@ -2,6 +2,8 @@
 
 A message module is imported when the first request of its key arrives: declaring all messages at start would
 cost a quarter of a second. Version ranges are not repeated here; they stand on the message classes.
+
+`APIS` are Kafka's. `PRIVATE` are Ottla's own, with keys that Kafka will not reach: only our commands send them.
 """
 
 import functools
@@ -124,16 +126,19 @@ APIS: dict[int, Api] = {
     )
 }
 
+PRIVATE: dict[int, Api] = {row.key: row for row in (Api(20000, "CompactTopics", "compaction"),)}
+
 
 def api_of(key: int) -> Api:
     """The API with this key; a key that nobody declared is the peer's mistake."""
-    try:
-        return APIS[key]
-    except KeyError:
-        raise ProtocolError(f"no API has the key {key}") from None
+    found = APIS.get(key) or PRIVATE.get(key)
+    if found is None:
+        raise ProtocolError(f"no API has the key {key}")
+    return found
 
 
 def api_named(name: str) -> Api | None:
     """Look an API up as people type it: `Produce`, `produce`, `list-offsets`, `list_offsets` or its key."""
     wanted = name.lower().replace("-", "").replace("_", "")
-    return next((row for row in APIS.values() if wanted in (row.name.lower(), str(row.key))), None)
+    rows = (*APIS.values(), *PRIVATE.values())
+    return next((row for row in rows if wanted in (row.name.lower(), str(row.key))), None)

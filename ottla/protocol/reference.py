@@ -3,11 +3,11 @@
 A pure function from the API table to Markdown; `make docs` puts the text into docs/reference/protocol.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ottla.core.reference import NOTICE
-from ottla.protocol.apis import APIS, Api
+from ottla.protocol.apis import APIS, PRIVATE, Api
 from ottla.protocol.messages.record_types import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.subscription import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.protocol.schema import Field, declaration
@@ -32,16 +32,16 @@ _INTRODUCTION = (
 
 def protocol_markdown() -> str:
     """The page: a table of the APIs, then every message with its fields."""
-    rows = [
-        f"| {api.key} | [{api.name}](#{api.name.lower()}) | {api.versions} | {declaration(api.request).flexible} |"
-        for api in APIS.values()
-    ]
     parts = [
         "# Protocol",
         NOTICE,
         _INTRODUCTION,
-        "\n".join(["| Key | Name | Versions | Flexible |", "| --- | --- | --- | --- |", *rows]),
+        _table(APIS.values()),
         *(part for api in APIS.values() for part in _api_section(api)),
+        "## APIs of Ottla's own",
+        "Kafka has none of these. A broker serves them, and ApiVersions does not tell of them.",
+        _table(PRIVATE.values()),
+        *(part for api in PRIVATE.values() for part in _api_section(api)),
         "## Records of internal topics",
         "A key starts with its record type, a value with its version, both int16.",
         *(_record_section("__consumer_offsets", row) for row in CONSUMER_OFFSETS.values()),
@@ -51,6 +51,14 @@ def protocol_markdown() -> str:
         *(_fields_block(cls) for cls in (ConsumerProtocolSubscription, ConsumerProtocolAssignment)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _table(apis: Iterable[Api]) -> str:
+    rows = [
+        f"| {api.key} | [{api.name}](#{api.name.lower()}) | {api.versions} | {declaration(api.request).flexible} |"
+        for api in apis
+    ]
+    return "\n".join(["| Key | Name | Versions | Flexible |", "| --- | --- | --- | --- |", *rows])
 
 
 def _api_section(api: Api) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from ottla.broker.apis import SERVED
 from ottla.broker.call import Call
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import APIS, api_named
+from ottla.protocol.apis import APIS, api_named, api_of
 
 Outcome = KafkaError | float | Awaitable[None] | None
 """An error to answer with, something to wait for first, or nothing."""
@@ -73,7 +73,7 @@ class Faults:
     def pending(self) -> dict[str, int]:
         """Failures that have not struck yet, by API. A test may want to see that none is left."""
         with self._lock:
-            return {APIS[key].name: len(codes) for key, codes in self._failures.items()}
+            return {api_of(key).name: len(codes) for key, codes in self._failures.items()}
 
     # --- striking -----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.core.errors import ProtocolError
-from ottla.protocol.apis import APIS
+from ottla.protocol.apis import APIS, PRIVATE
 from ottla.protocol.codec import decode, decode_exactly, encode_bytes
 from ottla.protocol.framing import FrameReader, decode_request
 from ottla.protocol.schema import declaration, field, message, struct
@@ -25,7 +25,7 @@ TOUGH_BYTES = [0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFE, 0xFF]
 def messages_and_versions() -> list[tuple[type, int]]:
     return [
         (cls, version)
-        for api in APIS.values()
+        for api in (*APIS.values(), *PRIVATE.values())
         for cls in (api.request, api.response)
         for version in api.versions
     ]
@@ -149,7 +149,7 @@ def peak_bytes(cls: type, data: bytes, version: int) -> int:
         del kept
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*APIS.values(), *PRIVATE.values()], ids=lambda api: api.name)
 def test_the_smallest_elements_cost_at_most_64_times_their_bytes(api):
     versions = {api.versions.first, api.versions.last, max(api.versions.first, api.flexible.first)}
     for cls in (api.request, api.response):

@@ -53,6 +53,7 @@ GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 71, 72
 _API_KEYS = [
     ApiVersionsResponse.ApiVersion(api_key=row.key, min_version=row.min_version, max_version=row.max_version)
     for row in SERVED.values()
+    if row.is_listed
 ]
 # Clients that see these ask for subscriptions at once, and some say so on stderr: only for who has subscribed.
 _QUIET_API_KEYS = [

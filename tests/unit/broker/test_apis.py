@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from ottla.broker.apis import FEATURES, SERVED, handler_of, is_served
+from ottla.protocol.apis import APIS, PRIVATE
 
 
 @pytest.mark.parametrize("row", SERVED.values(), ids=lambda row: row.api.name)
@@ -50,6 +51,11 @@ def test_nothing_outside_the_table_is_served():
     assert not is_served(3, 14)
     assert not is_served(3, -1)
     assert not is_served(4711, 0)
+
+
+def test_only_what_kafka_has_too_is_listed():
+    assert {row.key for row in SERVED.values() if row.is_listed} <= APIS.keys()
+    assert {row.key for row in SERVED.values() if not row.is_listed} == PRIVATE.keys()
 
 
 def test_functions_are_called_as_the_apis():

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker.refusals import refuse
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import APIS
+from ottla.protocol.apis import APIS, PRIVATE
 from ottla.protocol.codec import decode_exactly, encode_bytes
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.groups import FindCoordinatorRequest
@@ -57,7 +57,7 @@ def comparable(message):
     return message
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*APIS.values(), *PRIVATE.values()], ids=lambda api: api.name)
 def test_every_request_of_every_version_can_be_refused(api):
     for version in api.versions:
         for request in random_messages(api.request, version):
@@ -66,7 +66,7 @@ def test_every_request_of_every_version_can_be_refused(api):
             assert set(codes_in(again)) <= {int(ERROR.code)}
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*APIS.values(), *PRIVATE.values()], ids=lambda api: api.name)
 def test_a_request_that_asks_for_something_never_gets_an_answer_without_the_error(api):
     for version in api.versions:
         if api.name == "DescribeLogDirs" and version < 3:

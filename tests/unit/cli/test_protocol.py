@@ -12,8 +12,9 @@ def run(*args: str):
 def test_apis_are_listed_with_their_versions():
     result = run("apis")
     assert result.exit_code == 0
-    assert "  0  Produce                        0-13      9-13      produce" in result.output.splitlines()
-    assert len(result.output.splitlines()) == 75
+    assert "    0  Produce                        0-13      9-13      produce" in result.output.splitlines()
+    assert "20000  CompactTopics                  0         0         compaction" in result.output.splitlines()
+    assert len(result.output.splitlines()) == 76
 
 
 def test_the_generated_source_is_printed_and_is_python():

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from ottla.core.errors import ProtocolError
-from ottla.protocol.apis import APIS, api_named, api_of
+from ottla.protocol.apis import APIS, PRIVATE, api_named, api_of
 
 SPOKEN = [*range(52), 55, 56, 57, 60, 61, *range(64, 70), 71, 72, *range(74, 80), 90, 91, 92]
 
@@ -15,7 +15,12 @@ def test_every_api_of_a_broker_is_there():
     assert list(APIS) == SPOKEN
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_apis_of_our_own_are_far_from_kafkas_and_found_as_these_are():
+    assert min(PRIVATE) >= 10_000 and max(PRIVATE) < 2**15
+    assert api_of(20000) is api_named("compact-topics") is PRIVATE[20000]
+
+
+@pytest.mark.parametrize("api", [*APIS.values(), *PRIVATE.values()], ids=lambda api: api.name)
 def test_request_and_response_agree_about_key_and_versions(api):
     assert api.request.api_key == api.response.api_key == api.key
     assert api.request.versions == api.response.versions == api.versions

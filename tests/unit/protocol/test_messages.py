@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from ottla.core.errors import ProtocolError
-from ottla.protocol.apis import APIS
+from ottla.protocol.apis import APIS, PRIVATE
 from ottla.protocol.codec import decode_versioned, encode_bytes, encode_versioned
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.groups import JoinGroupResponse
@@ -24,11 +24,11 @@ MESSAGES = list(message_classes())
 
 
 def test_every_request_and_response_is_in_the_table_of_apis():
-    in_table = {cls for api in APIS.values() for cls in (api.request, api.response)}
+    in_table = {cls for api in (*APIS.values(), *PRIVATE.values()) for cls in (api.request, api.response)}
     assert set(api_classes()) == in_table
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*APIS.values(), *PRIVATE.values()], ids=lambda api: api.name)
 def test_request_and_response_agree_on_key_and_versions(api):
     request, response = declaration(api.request), declaration(api.response)
     assert request.api_key == response.api_key == api.key

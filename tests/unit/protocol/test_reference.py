@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ottla.protocol.apis import APIS
+from ottla.protocol.apis import APIS, PRIVATE
 from ottla.protocol.reference import protocol_markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "protocol.md"
@@ -14,7 +14,7 @@ def test_the_page_in_the_repository_is_the_one_the_declarations_give():
 
 def test_every_api_has_a_row_and_a_section():
     page = protocol_markdown()
-    for api in APIS.values():
+    for api in (*APIS.values(), *PRIVATE.values()):
         assert f"| {api.key} | [{api.name}](#{api.name.lower()}) | {api.versions} |" in page
         assert f"\n## {api.name}\n" in page
 

@@ -11,7 +11,7 @@ from ottla.broker.call import Call
 from ottla.broker.config import BrokerConfig
 from ottla.broker.metadata import Metadata
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import APIS
+from ottla.protocol.apis import api_named
 from ottla.protocol.codec import decode_exactly, encode_bytes
 from ottla.replication.state import BrokerImage, Endpoint, PartitionState, TopicImage
 
@@ -103,7 +103,7 @@ def broker_with(*topics, nodes=(), config=None):
 
 def ask(broker, name, version, listener=LISTENER, **fields):
     """Send a request as a client would: both ways through the codec, so that the version has its say."""
-    api = next(each for each in APIS.values() if each.name == name)
+    api = api_named(name)
     assert SERVED[api.key].min_version <= version <= SERVED[api.key].max_version
     request = decode_exactly(api.request, encode_bytes(api.request(**fields), version), version)
     call = Call(Connection(listener), api.key, version, 1, "test")

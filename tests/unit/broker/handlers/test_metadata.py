@@ -49,7 +49,7 @@ def test_the_table_of_served_apis_is_told_in_every_version(version):
     )
     assert found.error_code == ErrorCode.NONE
     told = {each.api_key: (each.min_version, each.max_version) for each in found.api_keys}
-    served = {row.key: (row.min_version, row.max_version) for row in SERVED.values()}
+    served = {row.key: (row.min_version, row.max_version) for row in SERVED.values() if row.is_listed}
     assert told == {key: versions for key, versions in served.items() if key not in TELEMETRY}
     assert not found.zk_migration_ready
 
