@@ -16,7 +16,6 @@ _CONTROLLER = "the controller is part of the broker"
 _METADATA_LOG = "metadata is in a database, not in a log"
 _REPLICATION = "there are no followers yet"
 _PURGATORY = "requests wait without a purgatory"
-_CLEANER = "logs are not compacted yet"
 _SHARE = "there are no share groups"
 _QUOTA = "there are no quotas yet"
 
@@ -81,7 +80,6 @@ _READ_ONLY: list[_Row] = [
     ("fetch.purgatory.purge.interval.requests", int, 1000, _PURGATORY),
     ("producer.purgatory.purge.interval.requests", int, 1000, _PURGATORY),
     ("delete.records.purgatory.purge.interval.requests", int, 1, _PURGATORY),
-    ("log.cleaner.enable", bool, True, _CLEANER),
     ("log.dir.failure.timeout.ms", Duration, 30_000, _CONTROLLER),
     ("offsets.load.buffer.size", _BYTES, 5 << 20, "logs are read in pieces of a fixed size"),
     ("offsets.topic.compression.codec", int, 0, "commits are small"),
@@ -117,12 +115,6 @@ _CHANGEABLE: list[_Row] = [
     ("num.recovery.threads.per.data.dir", int, 2, _THREADS),
     ("num.replica.fetchers", int, 1, _REPLICATION),
     ("background.threads", int, 10, _THREADS),
-    ("log.cleaner.threads", int, 1, _CLEANER),
-    ("log.cleaner.backoff.ms", Duration, 15_000, _CLEANER),
-    ("log.cleaner.dedupe.buffer.size", Bytes, 128 << 20, _CLEANER),
-    ("log.cleaner.io.buffer.size", _BYTES, 512 << 10, _CLEANER),
-    ("log.cleaner.io.buffer.load.factor", float, 0.9, _CLEANER),
-    ("log.cleaner.io.max.bytes.per.second", float, 1.7976931348623157e308, _CLEANER),
     (
         "max.connection.creation.rate",
         int,

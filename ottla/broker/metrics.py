@@ -50,6 +50,27 @@ class BrokerMetrics(Metrics):
         "Partitions led here in which a transaction is open for longer than any may be: readers of committed records "
         "do not get past it.",
     )
+    cleaner_runs = Counter("ottla_cleaner_runs_total", "Compactions of logs that ended well.")
+    cleaner_failures = Counter("ottla_cleaner_failures_total", "Compactions of logs that failed.")
+    cleaner_running = Gauge("ottla_cleaner_running", "Logs that are being compacted.")
+    cleaner_bytes_read = Counter("ottla_cleaner_bytes_read_total", "Bytes of batches that were compacted.")
+    cleaner_bytes_kept = Counter("ottla_cleaner_bytes_kept_total", "Bytes of batches that were left of them.")
+    cleaner_records_read = Counter("ottla_cleaner_records_read_total", "Records that were compacted.")
+    cleaner_records_kept = Counter("ottla_cleaner_records_kept_total", "Records that were left of them.")
+    cleaner_dirty_ratio = Gauge(
+        "ottla_cleaner_max_dirty_ratio",
+        "Of the log that is to be compacted next: how much of it was written since the last time, from 0 to 1.",
+    )
+    cleaner_map_utilization = Gauge(
+        "ottla_cleaner_map_utilization",
+        "How full the memory for keys was in the last compaction, from 0 to 1 (`log.cleaner.dedupe.buffer.size`).",
+    )
+    cleaner_idle_seconds = Gauge(
+        "ottla_cleaner_seconds_since_last_run", "Since a compaction ended well; -1 if none has yet."
+    )
+    cleaner_uncleanable = Gauge(
+        "ottla_cleaner_uncleanable_partitions", "Partitions whose last compaction failed: they grow."
+    )
     group_lag = Gauge(
         "ottla_group_lag_offsets",
         "Offsets between what a group has committed and what it could read, for partitions led here.",

@@ -24,8 +24,8 @@ from ottla.storage.files import Files, write_whole
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
-OFFSETS = (RECOVERY_POINT, LOG_START, HIGH_WATERMARK)
 CLEANER = "cleaner-offset-checkpoint"
+OFFSETS = (RECOVERY_POINT, LOG_START, HIGH_WATERMARK, CLEANER)
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

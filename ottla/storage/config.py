@@ -120,7 +120,7 @@ class TopicConfig(Config):
         broker_key="log.cleanup.policy",
         scope=Scope.CLUSTER_WIDE,
         doc="`delete` drops old segments; `compact` keeps the last value of each key; both can be named. "
-        "Compaction does not run yet: such a topic takes only records with keys, and keeps them all.",
+        "A compacted topic takes only records with keys.",
     )
     max_message_bytes = Key(
         "max.message.bytes",
@@ -254,7 +254,7 @@ class TopicConfig(Config):
         between(0, 1),
         broker_key="log.cleaner.min.cleanable.ratio",
         scope=Scope.CLUSTER_WIDE,
-        doc="Compact a log when at least this part of it was written since the last time.",
+        doc="Compact a log when more than this part of it was written since the last time.",
     )
     min_compaction_lag_ms = Key(
         "min.compaction.lag.ms",

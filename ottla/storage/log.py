@@ -64,6 +64,7 @@ class Log:
         self.high_watermark = max(self.log_start_offset, min(high_watermark, self.end_offset))
         self.failure: OSError | BrokenChain | None = None
         self.before_truncation: Callable[[], None] = lambda: None
+        self.before_cut: Callable[[int], None] = lambda offset: None
         self.producers.replicated(self.high_watermark)
         self._doomed: list[tuple[int, Segment]] = []
         self._reads = reading.ReadErrors(self._check_health, self._failed)
@@ -395,6 +396,7 @@ class Log:
 
     def _lower_recovery_point(self, offset: int) -> None:
         """What will be written in place of the cut batches is not on the disk, whatever the checkpoint says now."""
+        self.before_cut(offset)
         if self._unsynced.truncate(offset):
             self.before_truncation()
 

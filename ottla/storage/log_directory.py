@@ -34,6 +34,7 @@ class LogDirectory:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
         self._offset_files = {
             name: checkpoints.OffsetFile(files, f"{path}/{name}") for name in checkpoints.OFFSETS
         }
@@ -53,6 +54,7 @@ class LogDirectory:
         directory._recovery_points = directory._read(checkpoints.RECOVERY_POINT)
         directory._log_starts = directory._read(checkpoints.LOG_START)
         directory._high_watermarks = directory._read(checkpoints.HIGH_WATERMARK)
+        directory._cleaned = directory._read(checkpoints.CLEANER)
         partitions = list(directory._partitions())
         for done, partition in enumerate(partitions):
             on_progress(done, len(partitions))
@@ -78,7 +80,7 @@ class LogDirectory:
     ) -> list[Callable[[], None]]:
         """The same without waiting for the disk: a thread has to run what this returns, then the owner `end_create`."""
         assert partition not in self.logs, f"{partition} is here already"
-        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
+        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks, self._cleaned):
             offsets.pop(partition, None)  # of an earlier partition of that name
         # A start that lies beyond the end of the new log would let the next start drop all of its records.
         stale = [name for name, file in self._offset_files.items() if file.may_name(partition)]
@@ -114,6 +116,7 @@ class LogDirectory:
 
     def release(self, partition: TopicPartition) -> None:
         """Let a log lie as it is: it is nobody's."""
+        self._cleaned.pop(partition, None)
         if self.damaged.pop(partition, None) is None:
             self.logs.pop(partition).abandon()
 
@@ -142,7 +145,7 @@ class LogDirectory:
         return len(doomed)
 
     def checkpoint(self) -> None:
-        """Write down recovery points, starts and high watermarks of all logs."""
+        """Write down recovery points, starts and high watermarks of all logs, and up to where they are compacted."""
         for name, file in self._offset_files.items():
             file.write(self._offsets(name))
 
@@ -156,6 +159,9 @@ class LogDirectory:
         if name == checkpoints.RECOVERY_POINT:
             points = {p: log.recovery_point for p, log in self.logs.items()}
             return self._of_damaged(self._recovery_points) | points
+        if name == checkpoints.CLEANER:
+            known = self.logs.keys() | self.damaged.keys()
+            return {p: offset for p, offset in self._cleaned.items() if p in known}
         if name == checkpoints.LOG_START:
             # A start that the names of the files tell anyway need not be written.
             moved = {
@@ -166,6 +172,29 @@ class LogDirectory:
             return self._of_damaged(self._log_starts) | moved
         marks = {p: log.high_watermark for p, log in self.logs.items()}
         return self._of_damaged(self._high_watermarks) | marks
+
+    def cleaned_to(self, partition: TopicPartition) -> int | None:
+        """Up to where a log is compacted, None if it never was.
+
+        A checkpoint that cannot be right is corrected: only what is compacted once more is lost by that.
+        """
+        offset, log = self._cleaned.get(partition), self.logs[partition]
+        if offset is None or log.log_start_offset <= offset <= log.end_offset:
+            return offset
+        # That retention moves the start past what was compacted is in the order of things.
+        if offset > log.end_offset or "delete" not in log.config.cleanup_policy:
+            logger.warning(
+                "%s: its checkpoint says that it is compacted up to offset %d, but it reaches from %d to %d; "
+                "compaction begins at its start again",
+                *(partition, offset, log.log_start_offset, log.end_offset),
+            )
+        self._cleaned[partition] = log.log_start_offset
+        return log.log_start_offset
+
+    def note_cleaned(self, partition: TopicPartition, offset: int) -> list[Callable[[], None]]:
+        """A log is compacted up to `offset`. A thread has to run what this returns for it to last."""
+        self._cleaned[partition] = offset
+        return self.begin_checkpoint(checkpoints.CLEANER)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush everything and say so. If a log has failed there is no clean shutdown to speak of."""
@@ -202,11 +231,18 @@ class LogDirectory:
             self.damaged[partition] = error
             return None
         log.before_truncation = self._checkpoint_recovery_points
+        log.before_cut = functools.partial(self._lower_cleaned, partition)
         self.logs[partition] = log
         return log
 
     def _checkpoint_recovery_points(self) -> None:
         self._offset_files[checkpoints.RECOVERY_POINT].write(self._offsets(checkpoints.RECOVERY_POINT))
+
+    def _lower_cleaned(self, partition: TopicPartition, offset: int) -> None:
+        """What will be written in place of the cut batches was never compacted."""
+        if self._cleaned.get(partition, 0) > offset:
+            self._cleaned[partition] = offset
+            self._offset_files[checkpoints.CLEANER].write(self._offsets(checkpoints.CLEANER))
 
     def _of_damaged(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """What was known of logs set aside stays known: without it the next start would cut what this one kept."""

@@ -1,6 +1,7 @@
 """Keys that are read for the sake of Kafka's files."""
 
 from ottla.broker.config import BrokerConfig
+from ottla.broker.config_cleaner import CleanerConfig
 from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
 from ottla.core.config import Scope
@@ -15,7 +16,7 @@ def test_each_gives_the_reason_why_it_has_no_effect():
 def test_none_is_declared_a_second_time_where_it_would_be_obeyed():
     obeyed = {
         key.name
-        for kind in (BrokerConfig, CoordinatorConfig)
+        for kind in (BrokerConfig, CleanerConfig, CoordinatorConfig)
         for key in vars(kind).values()
         if hasattr(key, "doc")
     }

@@ -373,3 +373,68 @@ def test_nor_where_one_did_whose_deletion_the_full_disk_would_not_note(disk):
     log.flush()
     crash(disk)
     assert values_of(opened(disk).logs[ORDERS]) == expected
+
+
+# --- how far logs are compacted -----------------------------------------------------------------------------------
+
+
+def cleaned(disk: SimDisk, offset: int, **settings) -> LogDirectory:
+    """A directory whose log has 10 records, and is compacted up to `offset`."""
+    directory = opened(disk, **{"cleanup.policy": "compact", **settings})
+    fill(directory.create(ORDERS), 10)
+    for write in directory.note_cleaned(ORDERS, offset):
+        write()
+    return directory
+
+
+def test_how_far_a_log_is_compacted_is_known_after_a_crash(disk):
+    cleaned(disk, 7)
+    crash(disk)
+    directory = opened(disk)
+    assert directory.cleaned_to(ORDERS) is not None
+    assert offsets(disk, checkpoints.CLEANER) == {ORDERS: 7}
+
+
+def test_a_directory_in_which_nothing_was_compacted_has_no_file_about_it(disk):
+    directory = opened(disk)
+    fill(directory.create(ORDERS), 3)
+    assert directory.cleaned_to(ORDERS) is None
+    directory.close()
+    assert not disk.exists(f"d/{checkpoints.CLEANER}")
+
+
+def test_a_deleted_log_leaves_no_word_of_how_far_it_was_compacted(disk):
+    directory = cleaned(disk, 7)
+    directory.delete(ORDERS)
+    assert offsets(disk, checkpoints.CLEANER) == {}
+    directory.create(ORDERS)
+    assert directory.cleaned_to(ORDERS) is None
+
+
+def test_what_is_written_in_place_of_a_cut_end_was_never_compacted(disk):
+    directory = cleaned(disk, 7)
+    log = directory.logs[ORDERS]
+    log.truncate_to(4)
+    assert offsets(disk, checkpoints.CLEANER) == {ORDERS: 4}
+    fill(log, 9)
+    assert directory.cleaned_to(ORDERS) == 4
+    log.truncate_to(5)
+    assert directory.cleaned_to(ORDERS) == 4
+
+
+def test_a_checkpoint_beyond_the_end_of_its_log_is_not_believed(disk, caplog):
+    directory = cleaned(disk, 11)
+    assert directory.cleaned_to(ORDERS) == 0
+    assert directory.cleaned_to(ORDERS) == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "orders-0: its checkpoint says that it is compacted up to offset 11, but it reaches from 0 to 10; "
+        "compaction begins at its start again"
+    ]
+
+
+@pytest.mark.parametrize(("policy", "is_odd"), [("compact", True), ("compact,delete", False)])
+def test_a_checkpoint_before_the_start_of_its_log_moves_there(disk, caplog, policy, is_odd):
+    directory = cleaned(disk, 2, **{"cleanup.policy": policy})
+    directory.logs[ORDERS].advance_log_start(6)
+    assert directory.cleaned_to(ORDERS) == 6
+    assert bool(caplog.records) == is_odd
