@@ -25,11 +25,12 @@ _SHARED = (
     "slf4j-api-1.7.36",
 )
 KAFKAS = {
-    "3.9": ("kafka-clients-3.9.2", *_SHARED),
+    "3.9": ("kafka-clients-3.9.2", "kafka-metadata-3.9.2", *_SHARED),
     "4.3": (
         "kafka-clients-4.3.1",
         "kafka-group-coordinator-4.3.1",
         "kafka-transaction-coordinator-4.3.1",
+        "kafka-metadata-4.3.1",
         *_SHARED,
     ),
 }

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.protocol.apis import PRIVATE
+from ottla.protocol.messages.cluster_metadata import KINDS
 from ottla.protocol.messages.record_types import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.oracles import java_codec, kafka_python_codec, kio_codec
 from tests.oracles.java_codec import Question
@@ -57,6 +58,7 @@ def test_kafka_writes_and_reads_the_same(verdicts, kafka):
 def test_kafka_gives_apis_and_records_the_same_numbers(verdicts, kafka):
     record_types = {**CONSUMER_OFFSETS, -1: TRANSACTION_STATE[0]}.values()
     numbers = {cls: row.number for row in record_types for cls in (row.value, row.key)}
+    numbers |= {cls: number for number, cls in KINDS.items()}
     for _, question, answer in verdicts[kafka]:
         key = question.cls.api_key
         assert answer.key == (numbers.get(question.cls, -1) if key is None else key), question.cls.__name__

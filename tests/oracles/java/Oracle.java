@@ -33,6 +33,7 @@ public class Oracle {
         "org.apache.kafka.common.message.%s",
         "org.apache.kafka.coordinator.group.generated.%s",
         "org.apache.kafka.coordinator.transaction.generated.%s",
+        "org.apache.kafka.common.metadata.%s",
     };
     private static final Map<String, Class<?>> FOUND = new HashMap<>();
     private static final HexFormat HEX = HexFormat.of();
