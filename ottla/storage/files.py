@@ -73,6 +73,10 @@ class Files(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Let a file look as old as the one it replaces."""
+        ...
+
     def make_directory(self, path: str) -> None:
         """With those above it. Lasts on return."""
         ...
@@ -123,6 +127,9 @@ class OsFiles:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def make_directory(self, path: str) -> None:
         if os.path.isdir(path):

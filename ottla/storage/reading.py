@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.records import frames
+from ottla.records.batch import MAGIC
 from ottla.records.record import Record
 from ottla.storage.files import File
 from ottla.storage.scan import BatchAt, BrokenChain
@@ -80,11 +81,21 @@ def slice_from(
 
 
 def border_before(segments: Segments, offset: int) -> int:
-    """Where the batch that reaches `offset` starts."""
+    """Where the batch that reaches `offset` starts, or what precedes it ends."""
     for segment in segments.from_offset(offset):
         if (batch := segment.find(offset)) is not None:
-            return min(offset, batch.base_offset)
+            return min(offset, batch.base_offset if batch.magic == MAGIC else _end_before(segment, batch))
     return offset
+
+
+def _end_before(segment: Segment, message: BatchAt) -> int:
+    """A wrapper of an old format names only the last offset that it holds: its first lies at or behind this one."""
+    behind = segment.base_offset
+    for batch in segment.batches():
+        if batch.position >= message.position:
+            break
+        behind = batch.next_offset
+    return behind
 
 
 def batch_by_time(segments: Segments, timestamp: int, log_start_offset: int) -> BatchAt | None:

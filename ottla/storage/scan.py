@@ -5,9 +5,11 @@ link cannot be: the file ends within a batch, a length that no batch has, a magi
 bytes between are intact is the checksum's word: `is_intact`.
 """
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from ottla.core.errors import OttlaError
@@ -21,6 +23,9 @@ _PREFIX = struct.Struct(">qiib")
 # Magic 2 up to what tells where the batch ends and with which offset.
 _GLANCE = struct.Struct(">qiibIhi")
 _LEGACY_TIMESTAMP = struct.Struct(">q")
+_INT_SIZE = 4
+# A message behind the upper half of its offset: a length that one can have, a checksum, a magic, a codec of old.
+_REST_OF_MESSAGE = rb".{4}(?!\0\0\0[\0-\x0d])[\0-\x7f].{7}[\0\x01][\0-\x03\x08-\x0b]"
 
 PREFIX_SIZE = 17  # as much as every format has in common
 LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LENGTH_OVERHEAD}
@@ -218,12 +223,16 @@ class Scanner:
 
 
 def find_intact(file: File, start: int, end: int, offset_min: int) -> BatchAt | None:
-    """The first whole batch of magic 2 that starts anywhere in [start, end): is anything alive behind damage?
+    """A whole batch that starts anywhere in [start, end): is anything alive behind damage?
 
-    Raises BrokenChain where so much looks like a batch and is none that the search would not end in time.
+    Messages of the old formats are looked for, and first, in a segment that does not begin with magic 2. Raises
+    BrokenChain where so much looks like a batch and is none that the search would not end in time.
     """
     effort = SEARCH_EFFORT * (end - start)
-    for batch in _candidates(file, start, end):
+    candidates = _candidates(file, start, end)
+    if file.read_at(MAGIC_AT, 1) != b"\x02":
+        candidates = chain(_message_candidates(file, start, end, offset_min), candidates)
+    for batch in candidates:
         if not offset_min <= batch.base_offset < offset_min + OFFSETS_AHEAD_MAX:
             continue
         effort -= batch.size
@@ -245,6 +254,42 @@ def _candidates(file: File, start: int, end: int) -> Iterator[BatchAt]:
                 yield parse_header(window, at, start + at, end, file.path)
             at = window.find(b"\x02", at + MAGIC_AT + 1) - MAGIC_AT
         start += max(1, len(window) - HEADER_SIZE + 1)  # a header may lie across two windows
+
+
+def _message_candidates(file: File, start: int, end: int, offset_min: int) -> Iterator[BatchAt]:
+    """Whatever in [start, end) looks like a message of magic 0 or 1 whose key and value fill it, at any byte."""
+    highs = {(offset + offset_min) >> 32 for offset in (0, OFFSETS_AHEAD_MAX - 1)}
+    starts = b"|".join(re.escape(high.to_bytes(4, "big")) for high in sorted(highs))
+    pattern = re.compile((b"%s" if len(highs) == 1 else b"(?:%s)") % starts + _REST_OF_MESSAGE, re.DOTALL)
+    while end - start >= LENGTH_OVERHEAD + LENGTH_MIN[0]:
+        window = file.read_at(start, min(end - start, SCAN_BYTES))
+        found = (
+            pattern.search(window) if window.strip(b"\0") else None
+        )  # a tail that was never filled is quick
+        while found is not None:
+            at = found.start()
+            with suppress(BrokenChain):
+                message = parse_header(window, at, start + at, end, file.path)
+                if _is_filled(file, message):
+                    yield message
+            found = pattern.search(window, at + 1)
+        start += max(1, len(window) - HEADER_SIZE + 1)
+
+
+def _is_filled(file: File, message: BatchAt) -> bool:
+    """Do the lengths of key and value add up to the message's? Next to nothing does that is none."""
+    least = LENGTH_MIN[message.magic]
+    body = message.size - LENGTH_OVERHEAD - least
+    key_at = message.position + LENGTH_OVERHEAD + least - 2 * _INT_SIZE
+    key_size = _read_int(file, key_at)
+    if not -1 <= key_size <= body:
+        return False
+    value_size = _read_int(file, key_at + _INT_SIZE + max(0, key_size))
+    return value_size >= -1 and max(0, key_size) + max(0, value_size) == body
+
+
+def _read_int(file: File, position: int) -> int:
+    return int.from_bytes(file.read_at(position, _INT_SIZE), "big", signed=True)
 
 
 def parse_header(view: Buffer, at: int, position: int, end: int, path: str) -> BatchAt:

@@ -55,16 +55,19 @@ class Newest(NamedTuple):
 class Segment:
     """A stretch of a log. Only the last one of a log is appended to."""
 
-    def __init__(self, files: Files, directory: str, base_offset: int, config: TopicConfig) -> None:
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, config: TopicConfig, suffix: str = ""
+    ) -> None:
+        """`suffix` stands behind the names of one that is not part of its log yet."""
         self._files = files
         self._config = config
         self.base_offset = base_offset
-        self.path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
-        stem = self.path.removesuffix(LOG_SUFFIX)
+        stem = f"{directory}/{file_name(base_offset, '')}"
+        self.path = stem + LOG_SUFFIX + suffix
         bytes_max = config.segment_index_bytes
-        self.offsets = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, bytes_max)
-        self.times = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, bytes_max)
-        self.txns = TxnIndex(files, stem + TXN_INDEX_SUFFIX)
+        self.offsets = OffsetIndex(files, stem + INDEX_SUFFIX + suffix, base_offset, bytes_max)
+        self.times = TimeIndex(files, stem + TIME_INDEX_SUFFIX + suffix, base_offset, bytes_max)
+        self.txns = TxnIndex(files, stem + TXN_INDEX_SUFFIX + suffix)
         self.size = 0
         self._file: File | None = None
         self._indexed = False  # are the indexes loaded?
@@ -79,9 +82,11 @@ class Segment:
         """Where the batches behind the last ones found begin, by first offset: readers mostly go on from there."""
 
     @classmethod
-    def create(cls, files: Files, directory: str, base_offset: int, config: TopicConfig) -> "Segment":
+    def create(
+        cls, files: Files, directory: str, base_offset: int, config: TopicConfig, suffix: str = ""
+    ) -> "Segment":
         """An empty segment, whatever lay under its names before."""
-        segment = cls(files, directory, base_offset, config)
+        segment = cls(files, directory, base_offset, config, suffix)
         segment._file = files.open(segment.path, create=True)
         segment._file.truncate(0)
         segment.offsets.entries.create()

@@ -211,6 +211,9 @@ class SimDisk:
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._inode(path).modified_ms = modified_ms
+
     def make_directory(self, path: str) -> None:
         """With those above it. Lasts at once, as does the renaming and removal of directories."""
         parent = path.rpartition("/")[0]

@@ -1,0 +1,1 @@
+"""Compaction: of each key's records the newest stays, and offsets stay what they were."""
