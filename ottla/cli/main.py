@@ -17,6 +17,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
     "start": Lazy("ottla.cli.start:start", "Run a broker in the foreground."),
+    "topic": Lazy("ottla.cli.topic:topic", "Compact topics now."),
     "group": Lazy("ottla.cli.group:group", "Look at consumer groups, and how far they are behind."),
     "txn": Lazy("ottla.cli.txn:txn", "Look at transactions, and end those that hang."),
     "log": Lazy("ottla.cli.log:log", "Look into the files of a log, offline."),

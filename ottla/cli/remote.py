@@ -114,7 +114,8 @@ class Cluster:
     def __init__(self, first: Peer, timeout_ms: int) -> None:
         self.first = first
         """The broker that took our connection."""
-        self._limits = PeerLimits(frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=timeout_ms)
+        self.limits = PeerLimits(frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=timeout_ms)
+        """Of every connection that it opens."""
         self._loop = asyncio.get_running_loop()
         self._peers: dict[int, asyncio.Task[Peer]] = {}
         self.brokers: dict[int, Address] = {}
@@ -129,7 +130,7 @@ class Cluster:
         if address is None:
             raise Failed(f"broker {node_id} is not among the brokers that live", UNREACHABLE)
         if node_id not in self._peers:
-            opening = connect(address.host, address.port, limits=self._limits)
+            opening = connect(address.host, address.port, limits=self.limits)
             self._peers[node_id] = self._loop.create_task(opening)
         return await self._peers[node_id]
 
@@ -231,7 +232,7 @@ class Cluster:
 
     async def patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again while the answer is that it may succeed later, as long as one request may take."""
-        deadline = self._loop.time() + self._limits.timeout_ms / 1000
+        deadline = self._loop.time() + self.limits.timeout_ms / 1000
         while True:
             try:
                 return await ask()

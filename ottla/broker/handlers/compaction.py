@@ -32,6 +32,7 @@ async def compact_topics(
             partition = _found(broker, call, place, Operation.ALTER if request.start else Operation.DESCRIBE)
             if request.start:
                 _check_compacted(partition)
+                _check_cleaner(broker)
                 broker.cleaning.request(place)
             return _status(broker, place)
         except KafkaError as error:
@@ -68,6 +69,14 @@ def _check_compacted(partition: "Partition") -> None:
             ErrorCode.INVALID_CONFIG,
             f"topic {partition.topic_partition.topic} is not compacted: its cleanup.policy is "
             f"{','.join(policy) or 'empty'}; set it to compact, or to compact,delete, and ask again",
+        )
+
+
+def _check_cleaner(broker: "Broker") -> None:
+    if not broker.config.log_cleaner_enable:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"broker {broker.node_id} compacts nothing: its log.cleaner.enable is false",
         )
 
 
