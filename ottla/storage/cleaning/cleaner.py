@@ -72,7 +72,7 @@ class Cleaner:
         mapped = [segment for segment in self._segments if segment.base_offset < end_offset]
         self._total -= sum(segment.size for segment in self._segments[len(mapped) :])
         copier = Copier(self._files, self._job, self._config, self._offsets, end_offset, aborted)
-        for group in plan.groups(mapped, self._config):
+        for group in plan.groups(mapped, end_offset, self._config):
             yield from self._copy(copier, group)
         yield Done(end_offset, self._stats)
 

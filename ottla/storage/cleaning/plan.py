@@ -47,7 +47,7 @@ def cleanable(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable:
             break
         if segment.base_offset < first_dirty:
             clean += segment.size
-        else:
+        if log.segments.end_of(segment, log.end_offset) > first_dirty:  # half of one is both, as in Kafka
             dirty += segment.size
     return Cleanable(min(first_dirty, end), end, clean, dirty, _is_overdue(log, first_dirty, end, now_ms))
 
@@ -65,17 +65,17 @@ def wants_roll(log: Log, now_ms: int) -> bool:
     return active.size > 0 and 0 <= active.first_timestamp < now_ms - lag_ms
 
 
-def groups(segments: list[Segment], config: TopicConfig) -> Iterator[list[Segment]]:
-    """Neighbours that together fit one segment, so that what was cleaned small becomes few files again."""
+def groups(segments: list[Segment], end_offset: int, config: TopicConfig) -> Iterator[list[Segment]]:
+    """Neighbours that together fit one segment, so that what was cleaned small becomes few files again. The last of
+    them ends at `end_offset`."""
     group: list[Segment] = []
     size = index_size = 0
-    for segment, end in zip(segments, [*(s.base_offset for s in segments[1:]), None], strict=True):
+    for segment, end in zip(segments, [*(s.base_offset for s in segments[1:]), end_offset], strict=True):
         entries = segment.size // max(1, config.index_interval_bytes) * 12
-        last = segment.base_offset + RELATIVE_OFFSET_MAX if end is None else end - 1
         is_full = group and (
             size + segment.size > config.segment_bytes
             or index_size + entries > config.segment_index_bytes
-            or last - group[0].base_offset > RELATIVE_OFFSET_MAX
+            or end - 1 - group[0].base_offset > RELATIVE_OFFSET_MAX
             or len(group) >= GROUP_MAX
         )
         if is_full:
