@@ -19,6 +19,7 @@ from ottla.core.types import Buffer
 from ottla.records.batch import BatchHeader
 from ottla.storage import reading, retention, validation
 from ottla.storage.config import TopicConfig
+from ottla.storage.doomed import Doomed
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.files import Files
 from ottla.storage.flushing import FlushJob, Unsynced
@@ -66,7 +67,7 @@ class Log:
         self.before_truncation: Callable[[], None] = lambda: None
         self.before_cut: Callable[[int], None] = lambda offset: None
         self.producers.replicated(self.high_watermark)
-        self._doomed: list[tuple[int, Segment]] = []
+        self.doomed = Doomed()
         self._reads = reading.ReadErrors(self._check_health, self._failed)
 
     @classmethod
@@ -355,33 +356,34 @@ class Log:
                 logger.warning("%s keeps epochs from before offset %d: %s", self.directory, offset, error)
             self.producers.forget_below(offset)
 
-    def delete_old(self, now_ms: int) -> int:
-        """Drop the segments that retention lets go; how many. Their files follow when nobody reads them any more."""
+    def delete_old(self, now_ms: int, monotonic_ms: int | None = None, count_max: int = retention.ALL) -> int:
+        """Drop the segments that retention lets go, at most `count_max`; how many. Their files follow when nobody reads
+        them any more, by the clock that `take_doomed` is asked with: `monotonic_ms`, if that is not the same."""
         self._check_health()
+        start, end, mark = self.log_start_offset, self.end_offset, self.high_watermark
         with self._fatal_errors():
-            is_all_committed = self.high_watermark == self.end_offset
-            if is_all_committed and retention.is_active_expired(self.segments, self.config, now_ms):
-                self._roll_if_there_is_room()
-            count = retention.expired(
-                self.segments, self.config, now_ms, self.high_watermark, self.log_start_offset
-            )
+            count = retention.expired(self.segments, self.config, now_ms, mark, start, end, count_max)
+            if count == len(self.segments) and not self._roll_if_there_is_room():
+                count -= 1
             if count:  # the names of what stays must last before those of what goes are changed
                 self._files.sync_directory(self.directory)
             for segment in self.segments.drop_first(count):
                 segment.doom()
                 self.snapshots.remove(segment.base_offset)
-                self._doomed.append((now_ms + self.config.file_delete_delay_ms, segment))
+                self.doomed.add(segment, now_ms if monotonic_ms is None else monotonic_ms)
         if count:
             self._unsynced.change_names()
             self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
         return count
 
-    def _roll_if_there_is_room(self) -> None:
+    def _roll_if_there_is_room(self) -> bool:
         """A full disk must not keep older segments from being deleted."""
         try:
             self.roll()
         except OSError as error:
             logger.warning("%s keeps its newest segment: %s", self.directory, error)
+            return False
+        return True
 
     def remove_doomed(self, now_ms: int) -> None:
         """Remove the files of segments that were deleted long enough ago."""
@@ -390,9 +392,7 @@ class Log:
 
     def take_doomed(self, now_ms: int) -> list[Segment]:
         """Segments that were deleted long enough ago: the caller removes them, in a thread if need be."""
-        taken = [segment for at_ms, segment in self._doomed if at_ms <= now_ms]
-        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
-        return taken
+        return self.doomed.take(now_ms, self.config.file_delete_delay_ms)
 
     def _lower_recovery_point(self, offset: int) -> None:
         """What will be written in place of the cut batches is not on the disk, whatever the checkpoint says now."""
@@ -475,7 +475,7 @@ class Log:
 
     def abandon(self) -> None:
         """Let go of the files as they are: the log is about to be deleted, or has failed."""
-        for segment in [*self.segments, *[doomed for _, doomed in self._doomed]]:
+        for segment in [*self.segments, *self.doomed]:
             segment.abandon()
 
     # --- failing ------------------------------------------------------------------------------------------------

@@ -1,10 +1,15 @@
 """Which of the oldest segments may go. Pure: the log does what these say.
 
-The newest segment is never among them, nor is anything that is not yet below the high watermark.
+Segments go from the oldest on, and the first that must stay protects all behind it. What is not yet below the high
+watermark stays. A record whose timestamp lies in the future is not old before its time has come, and passed by
+`retention.ms`; it, and whatever was written after it, can go by size or by a new log start meanwhile. Records without a
+time are as old as their file.
 """
 
 from ottla.storage.config import TopicConfig
 from ottla.storage.segments import Segments
+
+ALL = 2**63 - 1
 
 
 def expired(
@@ -13,55 +18,43 @@ def expired(
     now_ms: int,
     high_watermark: int,
     log_start_offset: int,
+    end_offset: int,
+    count_max: int = ALL,
 ) -> int:
-    """How many segments, counted from the oldest, are too old, too many, or before the start of the log."""
-    settled = _settled(segments, high_watermark)
-    outdated = _before_start(segments, settled, log_start_offset)
+    """How many segments, counted from the oldest, are before the start of the log, too many, or too old.
+
+    All of them, if even the active one should go: then an empty one has to take its place. No more than `count_max` are
+    looked at, for a log that has thousands.
+    """
+    settled = _settled(segments, high_watermark, end_offset)
+    limit = min(settled, count_max)
+    count = min(segments.ending_by(log_start_offset), limit)
     if "delete" not in config.cleanup_policy:
-        return outdated
-    by_time = _by_time(segments, settled, config.retention_ms, now_ms)
-    by_size = _by_size(segments, settled, config.retention_bytes)
-    return max(outdated, by_time, by_size)
+        return count
+    count = _by_size(segments, count, limit, config.retention_bytes)
+    return _by_time(segments, count, limit, config.retention_ms, now_ms)
 
 
-def is_active_expired(segments: Segments, config: TopicConfig, now_ms: int) -> bool:
-    """Is even the newest segment too old, so that an empty one should take its place?"""
-    active = segments.active
-    if active.size == 0 or config.retention_ms < 0 or "delete" not in config.cleanup_policy:
-        return False
-    return now_ms - active.newest_ms > config.retention_ms
+def _settled(segments: Segments, high_watermark: int, end_offset: int) -> int:
+    """Segments that end at or below the high watermark. An empty one at the end of the log has nothing to lose."""
+    count = segments.ending_by(high_watermark)
+    is_whole = count == len(segments) - 1 and high_watermark >= end_offset
+    return count + (is_whole and segments.active.size > 0)
 
 
-def _settled(segments: Segments, high_watermark: int) -> int:
-    """Segments that end at or below the high watermark, without the active one."""
-    count = 0
-    for following in list(segments)[1:]:
-        if following.base_offset > high_watermark:
-            break
+def _by_size(segments: Segments, count: int, limit: int, retention_bytes: int) -> int:
+    """While what would stay is at least as much as is to be kept."""
+    if retention_bytes < 0:
+        return count
+    surplus = segments.size - sum(segments[number].size for number in range(count)) - retention_bytes
+    while count < limit and surplus - segments[count].size >= 0:
+        surplus -= segments[count].size
         count += 1
     return count
 
 
-def _before_start(segments: Segments, settled: int, log_start_offset: int) -> int:
-    count = 0
-    while count < settled and segments[count + 1].base_offset <= log_start_offset:
-        count += 1
-    return count
-
-
-def _by_time(segments: Segments, settled: int, retention_ms: int, now_ms: int) -> int:
-    count = 0
+def _by_time(segments: Segments, count: int, limit: int, retention_ms: int, now_ms: int) -> int:
     if retention_ms >= 0:
-        while count < settled and now_ms - segments[count].newest_ms > retention_ms:
-            count += 1
-    return count
-
-
-def _by_size(segments: Segments, settled: int, retention_bytes: int) -> int:
-    count = 0
-    if retention_bytes >= 0:
-        surplus = segments.size - retention_bytes
-        while count < settled and surplus - segments[count].size >= 0:
-            surplus -= segments[count].size
+        while count < limit and now_ms - segments[count].newest_ms > retention_ms:
             count += 1
     return count

@@ -39,6 +39,10 @@ class Segments:
             yield self._segments[at]
             at += 1
 
+    def ending_by(self, offset: int) -> int:
+        """How many of them, counted from the oldest, are followed by one that starts at `offset` or before it."""
+        return max(0, bisect_right(self._base_offsets, offset) - 1)
+
     def end_of(self, segment: Segment, log_end_offset: int) -> int:
         """Where the next segment starts, or the log ends."""
         at = bisect_right(self._base_offsets, segment.base_offset)
@@ -50,6 +54,14 @@ class Segments:
         dropped, self._segments = self._segments[:count], self._segments[count:]
         del self._base_offsets[:count]
         return dropped
+
+    def replace(self, old: list[Segment], segment: Segment) -> None:
+        """Let one stand for neighbours of which the first starts where it does; the active one stays."""
+        at = self._segments.index(old[0])
+        assert self._segments[at : at + len(old)] == old, "neighbours are replaced"
+        assert self.active not in old and segment.base_offset == old[0].base_offset
+        self._segments[at : at + len(old)] = [segment]
+        self._base_offsets[at : at + len(old)] = [segment.base_offset]
 
     def drop_from(self, offset: int) -> list[Segment]:
         """Take out the segments that start at `offset` or later, except the very first."""
