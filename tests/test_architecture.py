@@ -114,9 +114,12 @@ def calls(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_storage_opens_files_in_one_module_only():
-    allowed = PACKAGE / "storage" / "files.py"
+    allowed = {
+        PACKAGE / "storage" / "files.py",
+        PACKAGE / "storage" / "cleaning" / "worker.py",  # a process of its own, which it slows down and ends
+    }
     for path in sources():
-        if package_of(path) == "storage" and path != allowed:
+        if package_of(path) == "storage" and path not in allowed:
             for module, line in imports(path):
                 assert module not in {"os", "mmap", "pathlib", "shutil", "tempfile"}, (
                     f"{path}:{line}: {module}"

@@ -23,10 +23,11 @@ from ottla.storage.doomed import Doomed
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.files import Files
 from ottla.storage.flushing import FlushJob, Unsynced
-from ottla.storage.producers import Producers, WrittenBatch
+from ottla.storage.producers import Producers
 from ottla.storage.reading import Slice, TimedOffset
 from ottla.storage.recovery import Recovery, load
-from ottla.storage.replay import apply, marker_of, rebuild_txns, restore, stamp_of
+from ottla.storage.replacement import Replacement
+from ottla.storage.replay import apply, check_producer, rebuild_txns, restore
 from ottla.storage.scan import BatchAt, BrokenChain
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, AppendRefused, Segment
 from ottla.storage.segments import Segments
@@ -51,7 +52,7 @@ class Log:
     def __init__(
         self, files: Files, directory: str, config: TopicConfig, loaded: Recovery, high_watermark: int
     ) -> None:
-        self._files = files
+        self.files = files
         self.directory = directory
         self.config = config
         self.recovery = loaded
@@ -68,6 +69,7 @@ class Log:
         self.before_cut: Callable[[int], None] = lambda offset: None
         self.producers.replicated(self.high_watermark)
         self.doomed = Doomed()
+        self.replacement: Replacement | None = None
         self._reads = reading.ReadErrors(self._check_health, self._failed)
 
     @classmethod
@@ -105,7 +107,7 @@ class Log:
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no batch to append")
         numbered = len(batches) > 1 or batches[0].producer_id >= 0
-        if numbered and (repeated := self._check_producer(batches, view, client)) is not None:
+        if numbered and (repeated := check_producer(self.producers, batches, view, client)) is not None:
             return Appended(repeated.first_offset, repeated.last_offset, is_duplicate=True)
         self._write(view, batches, now_ms)
         appended_at = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
@@ -121,27 +123,6 @@ class Log:
         whole = sum(batch.size for batch in batches)
         self._write(view[:whole], batches, now_ms)
         return Appended(batches[0].base_offset, self.end_offset - 1)
-
-    def _check_producer(
-        self, batches: list[BatchHeader], view: memoryview, client: bool
-    ) -> WrittenBatch | None:
-        """The batch that this one repeats, if it does. Raises if it may not be written."""
-        if len(batches) > 1:
-            if any(batch.producer_id >= 0 for batch in batches):
-                raise KafkaError(
-                    ErrorCode.INVALID_RECORD, "a producer that numbers its batches sends one at a time"
-                )
-            return None
-        batch = batches[0]
-        if not batch.is_control:
-            stamp = stamp_of(batch)
-            if client:
-                return self.producers.check(stamp)
-            self.producers.check_epoch(stamp)  # a coordinator numbers nothing in a producer's name
-            return None
-        if (marker := marker_of(batch, view)) is not None:
-            self.producers.check_marker(marker)
-        return None
 
     def _write(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> None:
         last, segment = batches[-1], self.segments.active
@@ -214,10 +195,10 @@ class Log:
         """All its files or none: an empty log at this offset would tell the next start that the log ends here."""
         self._unsynced.change_names()
         try:
-            return Segment.create(self._files, self.directory, base_offset, self.config)
+            return Segment.create(self.files, self.directory, base_offset, self.config)
         except OSError:
             with self._fatal_errors():
-                Segment(self._files, self.directory, base_offset, self.config).remove()
+                Segment(self.files, self.directory, base_offset, self.config).remove()
             raise
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -279,7 +260,7 @@ class Log:
             segment.txns.load()
         except ProtocolError as error:
             logger.warning("%s; it is rebuilt from the log", error)
-            rebuild_txns(self._files, self.directory, self.segments, segment)
+            rebuild_txns(self.files, self.directory, self.segments, segment)
         return segment.txns
 
     @property
@@ -332,8 +313,8 @@ class Log:
             for segment in self.segments:
                 segment.close()
             # The new segment comes first: without any, the next start would give out offsets that were given before.
-            old = self.segments.replace_all(Segment.create(self._files, self.directory, offset, self.config))
-            self._files.sync_directory(self.directory)
+            old = self.segments.replace_all(Segment.create(self.files, self.directory, offset, self.config))
+            self.files.sync_directory(self.directory)
             self._remove([segment for segment in old if segment.base_offset != offset])
             self.log_start_offset = self.end_offset = self.high_watermark = offset
             self.epochs.truncate_from_end(0)
@@ -366,15 +347,26 @@ class Log:
             if count == len(self.segments) and not self._roll_if_there_is_room():
                 count -= 1
             if count:  # the names of what stays must last before those of what goes are changed
-                self._files.sync_directory(self.directory)
-            for segment in self.segments.drop_first(count):
-                segment.doom()
-                self.snapshots.remove(segment.base_offset)
-                self.doomed.add(segment, now_ms if monotonic_ms is None else monotonic_ms)
+                self.files.sync_directory(self.directory)
+            self._doom(self.segments.drop_first(count), now_ms if monotonic_ms is None else monotonic_ms)
         if count:
             self._unsynced.change_names()
             self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
         return count
+
+    def replace(self, old: list[Segment], put_in_place: Callable[[], Segment], monotonic_ms: int) -> None:
+        """Let one segment that was cleaned stand for those it was made from. It starts where the first of them does."""
+        self._check_health()
+        with self._fatal_errors():
+            self._doom(old, monotonic_ms)
+            self.segments.replace(old, put_in_place())
+        self._unsynced.change_names()
+
+    def _doom(self, segments: list[Segment], monotonic_ms: int) -> None:
+        for segment in segments:
+            segment.doom()
+            self.snapshots.remove(segment.base_offset)
+            self.doomed.add(segment, monotonic_ms)
 
     def _roll_if_there_is_room(self) -> bool:
         """A full disk must not keep older segments from being deleted."""
@@ -396,6 +388,8 @@ class Log:
 
     def _lower_recovery_point(self, offset: int) -> None:
         """What will be written in place of the cut batches is not on the disk, whatever the checkpoint says now."""
+        if self.replacement is not None:
+            self.replacement.cancel()  # it may hold what is about to be cut
         self.before_cut(offset)
         if self._unsynced.truncate(offset):
             self.before_truncation()
@@ -403,7 +397,7 @@ class Log:
     def _after_truncation(self) -> None:
         self.high_watermark = min(self.high_watermark, self.end_offset)
         self.snapshots.remove_beyond(self.end_offset)
-        self.producers = restore(self._files, self.directory, self.segments, self.end_offset)
+        self.producers = restore(self.files, self.directory, self.segments, self.end_offset)
         self.producers.replicated(self.high_watermark)
 
     def _remove(self, segments: list[Segment]) -> None:
@@ -411,7 +405,7 @@ class Log:
         for segment in reversed(segments):
             segment.remove()
         if segments:
-            self._files.sync_directory(self.directory)
+            self.files.sync_directory(self.directory)
 
     # --- lasting ------------------------------------------------------------------------------------------------
 
@@ -436,7 +430,7 @@ class Log:
         self._check_health()
         try:
             job = self.begin_flush()
-            job.run(self._files)
+            job.run(self.files)
         except OSError as error:
             self.flush_failed(error)
         self.end_flush(job)

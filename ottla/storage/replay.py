@@ -1,11 +1,14 @@
 """How a batch in the log changes what the log knows of its producers. Shared by appends, recovery and truncation."""
 
+from collections.abc import Sequence
+
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.types import Buffer
 from ottla.records.batch import HEADER_SIZE, BatchHeader, read_header, records_of
 from ottla.records.control import ControlType, decode_marker
 from ottla.records.errors import RecordError
 from ottla.storage.files import Files
-from ottla.storage.producers import Marker, Producers, Stamp
+from ottla.storage.producers import Marker, Producers, Stamp, WrittenBatch
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
@@ -41,6 +44,28 @@ def marker_of(header: BatchHeader, batch: Buffer) -> Marker | None:
         header.last_offset,
         header.max_timestamp,
     )
+
+
+def check_producer(
+    producers: Producers, batches: Sequence[BatchHeader], view: Buffer, client: bool
+) -> WrittenBatch | None:
+    """The batch that this one repeats, if it does. Raises if it may not be written."""
+    if len(batches) > 1:
+        if any(batch.producer_id >= 0 for batch in batches):
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, "a producer that numbers its batches sends one at a time"
+            )
+        return None
+    batch = batches[0]
+    if not batch.is_control:
+        stamp = stamp_of(batch)
+        if client:
+            return producers.check(stamp)
+        producers.check_epoch(stamp)  # a coordinator numbers nothing in a producer's name
+        return None
+    if (marker := marker_of(batch, view)) is not None:
+        producers.check_marker(marker)
+    return None
 
 
 def apply(

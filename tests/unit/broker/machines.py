@@ -78,7 +78,7 @@ def coordinator_of(
     commits = {}
 
     def commit_of(log):
-        return commits.setdefault(log, GroupCommit(log, log._files))
+        return commits.setdefault(log, GroupCommit(log, log.files))
 
     async def refill():
         raise AssertionError("nobody needs producer ids here")

@@ -328,7 +328,7 @@ async def refusal(waiting):
 async def test_a_log_that_has_failed_is_reported_so_that_its_directory_goes_out_of_service():
     partition, coordinator, failed = await with_a_name()
     for operation in ("write", "truncate"):
-        partition.log._files.fail_next(operation)
+        partition.log.files.fail_next(operation)
     adding = coordinator.run("k", lambda names, now: names.decide_add("b"))
     assert await refusal(adding) is ErrorCode.NOT_COORDINATOR
     assert partition.log.failure is not None and set(failed) == {partition}
@@ -338,7 +338,7 @@ async def test_a_log_that_has_failed_is_reported_so_that_its_directory_goes_out_
 @scenario
 async def test_a_log_that_cannot_be_synced_is_reported():
     partition, coordinator, failed = await with_a_name(settings={"flush.messages": "1"})
-    partition.log._files.fail_next("sync")
+    partition.log.files.fail_next("sync")
     adding = coordinator.run("k", lambda names, now: names.decide_add("b"))
     assert await refusal(adding) is ErrorCode.NOT_COORDINATOR
     assert partition.log.failure is not None and set(failed) == {partition}
@@ -348,7 +348,7 @@ async def test_a_log_that_cannot_be_synced_is_reported():
 @scenario
 async def test_a_log_that_cannot_be_read_when_it_is_loaded_is_reported():
     partition, _, failed = await with_a_name()
-    partition.log._files.fail_next("read")
+    partition.log.files.fail_next("read")
     coordinator = coordinator_of(partition, note_failure=failed.append)
     while not failed:
         await asyncio.sleep(0)
@@ -362,7 +362,7 @@ async def test_where_a_flush_fails_and_the_log_does_not_the_machine_starts_anew_
     settings = {"flush.messages": "1", "index.interval.bytes": "0"}
     partition, coordinator, _ = await with_a_name(settings=settings)
     shard = coordinator.shards[0]
-    partition.log._files.fail_next(
+    partition.log.files.fail_next(
         "write", errno.ENOSPC, after=1
     )  # the batch passes, its index entry does not
     adding = coordinator.run("k", lambda names, now: names.decide_add("b", effects=["go"]))

@@ -41,7 +41,7 @@ class Replicas(logs.Replicas):
         self._commits = {}
 
     def commit_of(self, log):
-        return self._commits.setdefault(log, GroupCommit(log, log._files))
+        return self._commits.setdefault(log, GroupCommit(log, log.files))
 
     def drop(self, partition):
         del self.partitions[partition.topic_partition]

@@ -569,6 +569,6 @@ async def test_a_disk_that_cannot_be_read_has_failed():
     for _ in range(10):
         put(partition, b"x" * 300)
     broker = serving(partition)
-    partition.log._files.fail_next("read", errno.EIO)
+    partition.log.files.fail_next("read", errno.EIO)
     assert (await fetched(partition, broker=broker)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.replicas.failed == [partition.topic_partition]

@@ -396,7 +396,7 @@ async def test_when_a_sync_fails_nothing_is_acknowledged_and_nothing_more_is_tak
     partition = led_partition(settings=FLUSHED)
     broker = serving(partition)
     await produced(partition, broker=broker)
-    partition.log._files.fail_next("sync", errno.EIO)
+    partition.log.files.fail_next("sync", errno.EIO)
     posted = [Client(broker).post(request((partition, records())), 9) for _ in range(3)]
     codes = [(await answers(each))[0].error_code for each in posted]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
@@ -418,7 +418,7 @@ async def test_a_retry_of_what_is_not_synced_yet_waits_as_well():
 async def test_a_full_disk_is_told_and_does_not_count_as_failed():
     partition = led_partition()
     broker = serving(partition)
-    disk = partition.log._files
+    disk = partition.log.files
     await produced(partition, broker=broker)
     disk.capacity = disk.used
     assert (await produced(partition, broker=broker)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
