@@ -125,12 +125,18 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """Of the first batch: by it a segment is old enough to be followed by a new one."""
+        """Of the first batch that has one: by it a segment is old enough to be followed by a new one."""
         if self._first_timestamp is None:
             if self.size == 0:
                 return NO_TIMESTAMP
-            self._first_timestamp = next(walk(self.file, 0, self.size)).max_timestamp
+            first = next(walk(self.file, 0, self.size)).max_timestamp
+            self._first_timestamp = first if first >= 0 else self._first_indexed_timestamp()
         return self._first_timestamp
+
+    def _first_indexed_timestamp(self) -> int:
+        """A segment may have begun with records of the oldest format: the time index knows the first with a time."""
+        newest = self.newest.timestamp
+        return self.times.entries.entry(0)[0] if self.times.entries.count else newest
 
     def is_old_at(self, timestamp: int) -> bool:
         """Does a record of that time belong into another segment?"""
@@ -183,7 +189,7 @@ class Segment:
         """Take a batch of this segment into account, and into the indexes if the last entry is far enough."""
         if max_timestamp > self._newest.timestamp:
             self._newest = Newest(max_timestamp, last_offset)
-            if self._first_timestamp is None:
+            if self._first_timestamp is None or self._first_timestamp < 0:
                 self._first_timestamp = max_timestamp
         if self._unindexed_bytes > self._config.index_interval_bytes and not self._is_index_full:
             self.offsets.entries.append(last_offset - self.base_offset, position)
