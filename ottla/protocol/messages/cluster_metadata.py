@@ -264,6 +264,32 @@ class RemoveDelegationTokenRecord:
     token_id: String
 
 
+@message(versions="0", flexible="0+")
+class VotersRecord:
+    """The controllers that decide together. It is a control record, in log and snapshot."""
+
+    @struct
+    class Voter:
+        @struct
+        class Endpoint:
+            name: String
+            host: String
+            port: UInt16
+
+        @struct
+        class KRaftVersionFeature:
+            min_supported_version: Int16
+            max_supported_version: Int16
+
+        voter_id: Int32
+        voter_directory_id: Uuid
+        endpoints: list[Endpoint]
+        k_raft_version_feature: KRaftVersionFeature
+
+    version: Int16
+    voters: list[Voter]
+
+
 KINDS: Mapping[int, type[Any]] = {
     0: RegisterBrokerRecord,
     1: UnregisterBrokerRecord,
