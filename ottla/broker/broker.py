@@ -27,7 +27,7 @@ from ottla.broker.observers import Observer
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Progress, Replicas
 from ottla.broker.throttle import NoThrottle, Throttle
-from ottla.broker.upkeep import Upkeep
+from ottla.broker.upkeep import WAIT_S_MAX, Upkeep
 from ottla.controller.context import INTERNAL_TOPICS
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock, SystemClock
@@ -42,6 +42,7 @@ from ottla.replication.partition import Partition
 from ottla.storage.files import Files, OsFiles
 
 if TYPE_CHECKING:
+    from ottla.broker.cleaning import Cleaning
     from ottla.broker.coordination import Coordination
     from ottla.broker.coordinators import Coordinator
     from ottla.broker.fetch_sessions import FetchSessions
@@ -126,6 +127,7 @@ class Broker:
         self.on_fatal: Callable[[], object] = lambda: None
         """Called when there is nothing left to serve: the last log directory has failed."""
         self._reports: set[asyncio.Task[None]] = set()
+        self._first_cleaning: asyncio.TimerHandle | None = None
         self._follow_gauges()
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -170,6 +172,7 @@ class Broker:
         )
         self._begin_coordinating()
         self.upkeep.start()
+        self._begin_cleaning()
         await self.server.serve()
         self.why_not_ready = None
         logger.info("broker %d of cluster %s serves %s", self.node_id, self.cluster_id, self.bootstrap_server)
@@ -193,6 +196,7 @@ class Broker:
         try:
             await self.server.close()
             await self._end_coordinating()
+            await self._end_cleaning()
             await self.upkeep.stop()
             await self.replicas.end_syncs()
             await asyncio.gather(*self._reports)
@@ -206,6 +210,7 @@ class Broker:
         self.why_not_ready = "it was killed"
         await self.server.abort()
         self.upkeep.kill()
+        self._kill_cleaning()
         self.replicas.on_moved = lambda partition: None
         await self._end_coordinating()
         for report in self._reports:
@@ -280,12 +285,54 @@ class Broker:
             self._moved(partition)
 
     def _moved(self, partition: Partition) -> None:
+        if self._has_cleaning and not partition.is_leader:
+            self.cleaning.give_up(partition.topic_partition)
         if partition.topic_partition.topic in INTERNAL_TOPICS:
             self.coordination.follow(partition)
 
     async def _end_coordinating(self) -> None:
         if self._has_coordination:
             await self.coordination.close()
+
+    # --- cleaning -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def cleaning(self) -> "Cleaning":
+        """Made when there is a log to compact, and somebody or the clock asks for it."""
+        from ottla.broker.cleaning import Cleaning
+
+        cleaning = Cleaning(self)
+        self.replicas.before_release = cleaning.end
+        return cleaning
+
+    @property
+    def _has_cleaning(self) -> bool:
+        return "cleaning" in self.__dict__
+
+    def _begin_cleaning(self) -> None:
+        """A broker that has nothing to compact, as most in tests, need not even import what it takes."""
+        seconds = min(max(self.config.log_cleaner_backoff_ms, 1) / 1000, WAIT_S_MAX)
+        self._first_cleaning = asyncio.get_running_loop().call_later(seconds, self._clean_first)
+
+    def _clean_first(self) -> None:
+        if any(
+            "compact" in partition.config.cleanup_policy for partition in self.replicas.partitions.values()
+        ):
+            self.cleaning.start()
+        else:
+            self._begin_cleaning()
+
+    async def _end_cleaning(self) -> None:
+        if self._first_cleaning is not None:
+            self._first_cleaning.cancel()
+        if self._has_cleaning:
+            await self.cleaning.stop()
+
+    def _kill_cleaning(self) -> None:
+        if self._first_cleaning is not None:
+            self._first_cleaning.cancel()
+        if self._has_cleaning:
+            self.cleaning.kill()
 
     # --- facts --------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ A directory whose disk fails goes offline alone, with its partitions; the others
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ottla.broker.upkeep import FULL
 from ottla.core.errors import ConfigError, ErrorCode, KafkaError, ProtocolError
@@ -25,6 +25,7 @@ from ottla.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _Made = Log | KafkaError
 _AT_ONCE = 8
@@ -65,6 +66,8 @@ class Replicas:
         """Called when the last replica of a topic was deleted here."""
         self.on_moved: Callable[[Partition], object] = lambda partition: None
         """Called when this broker may have become leader of a partition, or ceased to be it."""
+        self.before_release: Callable[[TopicPartition], Awaitable[None]] = _nothing
+        """Called before a log is let go: returns when nobody works on its files behind our back."""
 
     # --- opening and closing ------------------------------------------------------------------------------------
 
@@ -288,6 +291,7 @@ class Replicas:
         if partition is not None:
             partition.stop()
             self.on_moved(partition)
+            await self.before_release(topic_partition)
             await self.commit_of(partition.log).end()
             self._forget(topic_partition)
 
@@ -316,15 +320,20 @@ class Replicas:
         return True
 
     async def _run(self, directory: LogDirectory, steps: Iterable[Callable[[], object]]) -> None:
-        """Have a thread do what waits for the disk, while others are served."""
+        """Step by step, as long as the directory is in use."""
         for step in steps:
-            running = asyncio.ensure_future(asyncio.to_thread(step))
-            self._steps.add(running)
-            running.add_done_callback(self._steps.discard)
-            await asyncio.shield(running)  # who waits may give up; what a thread does ends all the same
+            await self.in_thread(step)
             if directory not in self.directories:
                 detail = f"the log directory {directory.path} is not in use any more"
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
+
+    async def in_thread(self, step: Callable[[], T]) -> T:
+        """Have a thread do what waits for the disk, while others are served. Who waits may give up; what a thread does
+        ends all the same, and no directory is let go before."""
+        running = asyncio.ensure_future(asyncio.to_thread(step))
+        self._steps.add(running)
+        running.add_done_callback(self._steps.discard)
+        return await asyncio.shield(running)
 
     def _forget(self, topic_partition: TopicPartition) -> None:
         partition = self.partitions.pop(topic_partition, None)
@@ -382,6 +391,10 @@ class Replicas:
 
     def _partitions_in(self, directory: LogDirectory) -> list[TopicPartition]:
         return [tp for tp, partition in self.partitions.items() if directory.logs.get(tp) is partition.log]
+
+
+async def _nothing(topic_partition: TopicPartition) -> None:
+    """Nobody does."""
 
 
 def _few(partitions: Sequence[TopicPartition]) -> tuple[int, str]:
