@@ -66,7 +66,7 @@ class Cleaner:
 
     def run(self) -> Iterator[Event]:
         aborted = self._aborted()
-        mapper = Mapper(self._offsets, aborted, self._job.first_dirty_offset)
+        mapper = Mapper(self._offsets, self._open_at_dirty(aborted), self._job.first_dirty_offset)
         end_offset = yield from self._map(mapper)
         yield Mapped(end_offset, self._offsets.count, self._offsets.keys_max)
         mapped = [segment for segment in self._segments if segment.base_offset < end_offset]
@@ -89,6 +89,11 @@ class Cleaner:
     def _dirty(self) -> list[Segment]:
         first = self._job.first_dirty_offset
         return [segment for segment, end in zip(self._segments, self._ends, strict=True) if end > first]
+
+    def _open_at_dirty(self, aborted: list[AbortedTxn]) -> list[AbortedTxn]:
+        """Those that end in what will be mapped: of one that ended before, the map would never see the end."""
+        first = next((segment.base_offset for segment in self._dirty()), self._job.end_offset)
+        return [txn for txn in aborted if txn.last_offset >= first]
 
     def _map(self, mapper: Mapper) -> Generator[Event, None, int]:
         """Note the keys of one dirty segment after the other; where the first starts that did not fit."""
