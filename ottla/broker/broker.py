@@ -42,6 +42,7 @@ from ottla.replication.partition import Partition
 from ottla.storage.files import Files, OsFiles
 
 if TYPE_CHECKING:
+    from ottla.broker.adoption import Adoption
     from ottla.broker.cleaning import Cleaning
     from ottla.broker.coordination import Coordination
     from ottla.broker.coordinators import Coordinator
@@ -148,7 +149,10 @@ class Broker:
             for listener in listeners_of(self.config)
         ]
         paths = self._directories.lock()
+        adoption = await self._examine(paths)
         self.store = await self._open_store(self._directories.metadata_path)
+        if adoption is not None:
+            await adoption.take_over(self.store, self.files, self.node_id)
         self.controller = ControllerHost(
             self.store,
             node_id=self.node_id,
@@ -176,6 +180,16 @@ class Broker:
         await self.server.serve()
         self.why_not_ready = None
         logger.info("broker %d of cluster %s serves %s", self.node_id, self.cluster_id, self.bootstrap_server)
+
+    async def _examine(self, paths: list[str]) -> "Adoption | None":
+        """What Apache Kafka left in these directories, if nobody has taken it over yet."""
+        directory = self._directories.kafka_metadata()
+        if directory is None:
+            return None
+        from ottla.broker.adoption import examine
+
+        now_ms = self.clock.now_ms()
+        return await asyncio.to_thread(examine, self.files, directory, paths, self.configs, now_ms)
 
     async def _start_http(self) -> None:
         if self.config.http_listen:

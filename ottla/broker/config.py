@@ -270,6 +270,20 @@ class BrokerConfig(IgnoredConfig, CleanerConfig, CoordinatorConfig, topics=Topic
         doc="The data directories. A new partition goes to the one with the fewest.",
     )
     log_dir = Key("log.dir", Words, None, not_empty(), _EACH_NAMED, doc="Another name for `log.dirs`.")
+    metadata_log_dir = Key(
+        "metadata.log.dir",
+        str,
+        None,
+        doc="Where a broker of Apache Kafka kept its metadata, if not in the first of `log.dirs`: it is read when its "
+        "directories are taken over.",
+    )
+    adoption_ignore_acls = Key(
+        "adoption.ignore.acls",
+        bool,
+        False,
+        doc="Take over a directory of Apache Kafka though its cluster had ACLs, which are not supported yet: "
+        "whoever reaches this broker may do everything. A key of Ottla.",
+    )
     log_retention_check_interval_ms = Key(
         "log.retention.check.interval.ms",
         Duration,

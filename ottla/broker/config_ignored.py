@@ -58,7 +58,6 @@ _READ_ONLY: list[_Row] = [
     ("auto.leader.rebalance.enable", bool, True, _CONTROLLER),
     ("leader.imbalance.check.interval.seconds", Long, 300, _CONTROLLER),
     ("leader.imbalance.per.broker.percentage", int, 10, _CONTROLLER),
-    ("metadata.log.dir", str, None, _METADATA_LOG),
     ("metadata.log.segment.bytes", _BYTES, 1 << 30, _METADATA_LOG),
     ("metadata.log.segment.ms", Duration, 604_800_000, _METADATA_LOG),
     ("metadata.log.max.record.bytes.between.snapshots", Bytes, 20 << 20, _METADATA_LOG),

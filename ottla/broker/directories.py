@@ -9,11 +9,11 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.core.errors import ConfigError
+from ottla.core.errors import ConfigError, ProtocolError
 from ottla.metadata.embedded import MEMORY
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.lock import DirectoryLock
-from ottla.storage.meta import Meta, read_meta, write_meta
+from ottla.storage.meta import ADOPTED, METADATA_DIRECTORY, Meta, read_meta, write_meta
 
 if TYPE_CHECKING:
     from ottla.broker.config import BrokerConfig
@@ -29,6 +29,7 @@ class Directories:
     def __init__(self, files: Files, config: "BrokerConfig") -> None:
         self._files = files
         self._node_id = config.node_id
+        self._metadata_log_dir: str | None = config.metadata_log_dir
         self.paths: list[str] = list(dict.fromkeys(config.log_dirs))
         self.unusable: dict[str, str] = {}
         """Directories that cannot be used, and why. The broker starts without them as long as one is left."""
@@ -61,19 +62,30 @@ class Directories:
         self._check_store(usable)
         return usable
 
+    def kafka_metadata(self) -> str | None:
+        """The directory in which Apache Kafka kept what its cluster knew, if there is one. Raises ConfigError if there
+        are several: only one of them can be right."""
+        places = dict.fromkeys([*filter(None, [self._metadata_log_dir]), *self.paths])
+        found = [path for path in places if self._files.exists(f"{path}/{METADATA_DIRECTORY}")]
+        if len(found) > 1:
+            raise ConfigError(
+                f"{' and '.join(found)} have metadata of Apache Kafka: a broker has one {METADATA_DIRECTORY}"
+            )
+        return found[0] if found else None
+
     def _check_store(self, paths: Iterable[str]) -> None:
-        """A new store beside logs that somebody knew would know none of them, and hide that the old one is missing."""
+        """A new store beside logs that somebody knew would know none of them, and hide that the old one is missing.
+        What Apache Kafka knew of its logs can be taken over, once."""
         store = self.metadata_path
         if store == MEMORY or (self._files.exists(store) and self._files.size(store) > 0):
+            return
+        kafka = self.kafka_metadata()
+        if kafka is not None and not self._files.exists(f"{kafka}/{ADOPTED}"):
             return
         for path in paths:
             meta = read_meta(self._files, path)
             if meta is not None and meta.cluster_id is not None:
-                raise ConfigError(
-                    f"{path} belongs to cluster {meta.cluster_id}, but {store}, which knows the topics of a cluster, "
-                    "is not there: bring it back, or choose another directory. (One of Apache Kafka has no such file, "
-                    "and cannot be used.) Nothing was changed"
-                )
+                raise ConfigError(_why_unknown(path, meta, store))
 
     def sign(self, cluster_id: str) -> None:
         """Write whose directories these are; raise ConfigError, and write nothing, if one is somebody else's."""
@@ -87,7 +99,10 @@ class Directories:
 
     def _check(self, path: str, meta: Meta, cluster_id: str) -> None:
         if meta.node_id not in (None, self._node_id):
-            raise ConfigError(f"{path} belongs to broker {meta.node_id}, this one is {self._node_id}")
+            raise ConfigError(
+                f"{path} belongs to broker {meta.node_id}, this one is {self._node_id}: "
+                f"start it with node.id={meta.node_id}"
+            )
         if meta.cluster_id not in (None, cluster_id):
             raise ConfigError(
                 f"{path} belongs to cluster {meta.cluster_id}, this broker is in {cluster_id}, "
@@ -98,3 +113,28 @@ class Directories:
         for lock in self._locks:
             lock.close()
         self._locks.clear()
+
+
+def stored_node_id(paths: Iterable[str], files: Files | None = None) -> int | None:
+    """Whose directories these are, as far as they say: a broker that nobody gave a number has that one."""
+    for path in paths:
+        try:
+            meta = read_meta(files or OsFiles(), path)
+        except (OSError, ProtocolError):
+            continue  # who opens them will say what is wrong
+        if meta is not None and meta.node_id is not None:
+            return meta.node_id
+    return None
+
+
+def _why_unknown(path: str, meta: Meta, store: str) -> str:
+    if meta.version == 0:
+        return (
+            f"{path} was written by Apache Kafka with ZooKeeper, which has all that is known of its topics: migrate "
+            "that cluster to KRaft first. Nothing was changed"
+        )
+    return (
+        f"{path} belongs to cluster {meta.cluster_id}, but {store}, which knows the topics of a cluster, is not "
+        f"there: bring it back, or choose another directory. (One of Apache Kafka can be taken over once, if it has "
+        f"its {METADATA_DIRECTORY}.) Nothing was changed"
+    )

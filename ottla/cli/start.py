@@ -127,9 +127,12 @@ def _config(flags: Flags, assignments: tuple[str, ...], file: str | None) -> "Br
     import logging
 
     from ottla.broker.config import BrokerConfig
+    from ottla.broker.directories import stored_node_id
 
     values, warnings = gather(flags, assignments, os.environ, _text(file), file or "")
     config = BrokerConfig(values)
+    if "node.id" not in values and (found := stored_node_id(config.log_dirs)) not in (None, config.node_id):
+        config = BrokerConfig(values | {"node.id": found})
     for warning in warnings:
         logging.getLogger(__name__).warning("%s", warning)
     return config

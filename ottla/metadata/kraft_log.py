@@ -20,7 +20,6 @@ from ottla.records.errors import RecordError
 from ottla.storage.files import Files
 from ottla.storage.scan import BrokenChain, Scanner, find_intact, is_intact
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _SEGMENT = re.compile(r"([0-9]{20})\.log")

@@ -16,6 +16,7 @@ from ottla.storage import checkpoints
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
 from ottla.storage.log import Log
+from ottla.storage.meta import METADATA_DIRECTORY
 from ottla.storage.recovery import CorruptLog
 
 logger = logging.getLogger(__name__)
@@ -212,7 +213,7 @@ class LogDirectory:
     def _partitions(self) -> Iterator[TopicPartition]:
         for name in self._files.names(self.path):
             found = PartitionDirectory.parse(name)
-            if found is not None and found.state == "live":
+            if found is not None and found.state == "live" and name != METADATA_DIRECTORY:
                 yield found.partition
 
     def _open(self, partition: TopicPartition) -> Log | None:

@@ -9,6 +9,11 @@ from ottla.core.properties import format_properties, parse_properties
 from ottla.storage.checkpoints import META_PROPERTIES
 from ottla.storage.files import Files, write_whole
 
+METADATA_DIRECTORY = "__cluster_metadata-0"
+"""Where Apache Kafka keeps what its cluster knows. It is no partition of a topic, and never changed here."""
+ADOPTED = "ottla-adopted.json"
+"""Says beside it that we have taken the cluster over, and up to where its metadata was written then."""
+
 
 class Meta(NamedTuple):
     """Version 0 is what brokers with ZooKeeper wrote, version 1 what later ones write."""

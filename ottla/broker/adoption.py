@@ -1,0 +1,230 @@
+"""Taking over a log directory of Apache Kafka: what its cluster knew of its topics moves into the embedded store.
+
+It happens once, at the first start in such a directory, before any log is opened:
+
+1. `__cluster_metadata-0` is read, and judged: nothing may be lost, nothing may become public (`adoption_checks`)
+2. everything is written to the store in one step; a crash before that leaves a directory that is Kafka's still
+3. `ottla-adopted.json` says that it happened, and up to where the metadata of Kafka was written then
+
+From then on Kafka's metadata is history. Should its log have grown at a later start, then a broker of Kafka was here
+in between, and the store does not know what it did: that is refused.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.adoption_checks import check_cluster, check_directories, check_retention, missing
+from ottla.controller import partitions
+from ottla.controller.commands import ConfigResource, ResourceType
+from ottla.controller.configs import path_of
+from ottla.core.errors import ConfigError, KafkaError, OttlaError, ProtocolError
+from ottla.core.ids import TopicPartition, is_topic_name
+from ottla.metadata import paths
+from ottla.metadata.kraft_image import METADATA_VERSION, KraftImage, KraftTopic
+from ottla.metadata.kraft_log import Position, position, read_image
+from ottla.metadata.paths import (
+    ClusterIdNode,
+    ConfigNode,
+    ControllerEpochNode,
+    ProducerIdBlockNode,
+    TopicNode,
+)
+from ottla.metadata.store import Create, MetadataStore, Op
+from ottla.replication.state import TopicImage
+from ottla.storage.config import TopicConfig
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.files import Files, write_whole
+from ottla.storage.meta import ADOPTED, METADATA_DIRECTORY
+
+if TYPE_CHECKING:
+    from ottla.broker.configs import Configs
+
+logger = logging.getLogger(__name__)
+
+STORE_NAME = "ottla-metadata.db"
+_NEW_EPOCH = 0
+
+Settings = dict[ConfigResource, dict[str, str]]
+
+
+class Adoption(NamedTuple):
+    """What is to be taken over: read and judged, nothing changed yet."""
+
+    directory: str
+    cluster_id: str
+    image: KraftImage
+    end_offset: int
+    settings: Settings
+    leader_epochs: Mapping[TopicPartition, int]
+    """The newest epoch in each log: one that is in use must not begin again."""
+
+    async def take_over(self, store: MetadataStore, files: Files, node_id: int) -> None:
+        """Write all of it to the store, in one step, unless an earlier start came so far; then say that it is done."""
+        if not await store.get_all([ClusterIdNode.path]):
+            await store.multi(list(_writes(self, node_id)))
+            # Not every day's news: it is shown unless somebody wants to see errors only.
+            logger.warning("%s", _told(self))
+        await asyncio.to_thread(sign, files, self.directory)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def is_done(files: Files, directory: str) -> bool:
+    """Was the directory with this metadata taken over already? Raises ConfigError if Kafka has used it since."""
+    marker = f"{directory}/{ADOPTED}"
+    if not files.exists(marker):
+        return False
+    now = position(files, f"{directory}/{METADATA_DIRECTORY}")
+    if _read_marker(files, marker) != now:
+        raise ConfigError(
+            f"Apache Kafka has run in {directory} since Ottla took it over, and {STORE_NAME} does not know what it "
+            f"changed: use another directory, or move {STORE_NAME} and {ADOPTED} out of the way to take it over "
+            "again as it is now. Nothing was changed"
+        )
+    return True
+
+
+def examine(
+    files: Files, directory: str, log_dirs: list[str], configs: "Configs", now_ms: int
+) -> Adoption | None:
+    """Read the metadata in `directory` and judge whether all of it can be taken over. Raises ConfigError if not.
+
+    None if it was taken over already."""
+    if is_done(files, directory):
+        return None
+    config = configs.broker
+    try:
+        found = check_directories(files, directory, log_dirs, config)
+        image, end_offset = read_image(files, f"{directory}/{METADATA_DIRECTORY}")
+        here = check_cluster(image, found, config)
+        settings = dict(_settings(image, configs))
+        check_retention(files, image, here, settings, config, now_ms)
+    except (ProtocolError, OSError) as error:
+        raise ConfigError(f"{directory} cannot be taken over from Apache Kafka: {error}") from error
+    epochs = {partition: _latest_epoch(files, path) for partition, path in here.items()}
+    _warn(image, missing(image, here), config.node_id)
+    return Adoption(directory, found.cluster_id, image, end_offset, settings, epochs)
+
+
+def _latest_epoch(files: Files, directory: str) -> int:
+    epochs = LeaderEpochs(files, directory)
+    try:
+        epochs.load()
+    except (OSError, OttlaError):
+        return -1  # whoever opens the log deals with that
+    return -1 if epochs.latest is None else epochs.latest
+
+
+def _settings(image: KraftImage, configs: "Configs") -> Iterator[tuple[ConfigResource, dict[str, str]]]:
+    """The settings that mean something here. A key that does not is left out; one of a topic that does, with a value
+    that cannot be, is refused: it may be what keeps records."""
+    for (number, name), values in image.configs.items():
+        kind = next((each for each in ResourceType if each == number), ResourceType.UNKNOWN)
+        resource = ConfigResource(kind, name)
+        if kind is ResourceType.BROKER and not configs.is_own(resource):
+            continue  # another broker's, which is gone
+        try:
+            path_of(resource)
+            configs.check(resource, values)
+            kept = values
+        except KafkaError:
+            kept = {key: value for key, value in values.items() if _is_kept(configs, resource, key, value)}
+        if kept:
+            yield resource, kept
+
+
+def _is_kept(configs: "Configs", resource: ConfigResource, key: str, value: str) -> bool:
+    try:
+        path_of(resource)
+        configs.check(resource, {key: value})
+    except KafkaError as error:
+        if resource.type is ResourceType.TOPIC and key in TopicConfig.keys:
+            raise ConfigError(f"{key}={value} of topic {resource.name} is not understood: {error}") from error
+        whose = f"{resource.type.name.lower().replace('_', ' ')} {resource.name}".rstrip()
+        logger.warning("%s, which was set for %s in Apache Kafka, is left out", key, whose)
+        return False
+    return True
+
+
+def _warn(image: KraftImage, absent: list[TopicPartition], node_id: int) -> None:
+    """Say what is not taken over. Kafka's metadata stays where it is, so nothing of it is lost."""
+    unsupported = {
+        "ACLs": len(image.acls),
+        "SCRAM credentials": len(image.credentials),
+        "quotas": len(image.quotas),
+        "delegation tokens": len(image.tokens),
+    }
+    if image.voters != frozenset({node_id}):
+        logger.warning(
+            "the metadata is a copy: what the controllers of Apache Kafka decided since is not in it"
+        )
+    counts = ", ".join(f"{count} {name}" for name, count in unsupported.items() if count)
+    if counts:
+        logger.warning("Apache Kafka had %s, which are not supported yet: they have no effect", counts)
+    if absent:
+        named = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
+        logger.warning(
+            "%d partitions of Apache Kafka have no directory, and start empty: %s", len(absent), named
+        )
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _told(adoption: Adoption) -> str:
+    image = adoption.image
+    return (
+        f"took over cluster {adoption.cluster_id} of Apache Kafka, metadata.version "
+        f"{image.features.get(METADATA_VERSION, 0)}, up to offset {adoption.end_offset} of its metadata: "
+        f"{len(image.topics)} topics, {sum(len(topic.partitions) for topic in image.topics.values())} partitions, "
+        f"{sum(map(len, adoption.settings.values()))} settings; producer ids go on from {image.next_producer_id}"
+    )
+
+
+def _writes(adoption: Adoption, node_id: int) -> Iterator[Op]:
+    yield from (Create(path) for path in paths.LAYOUT)
+    yield Create(ControllerEpochNode.path, ControllerEpochNode.encode(_NEW_EPOCH))
+    yield Create(ClusterIdNode.path, ClusterIdNode.encode(adoption.cluster_id))
+    for topic in adoption.image.topics.values():
+        yield from _topic_writes(topic, adoption.leader_epochs, node_id)
+    for resource, values in adoption.settings.items():
+        yield Create(path_of(resource), ConfigNode.encode(values))
+    if (following := adoption.image.next_producer_id) > 0:
+        block = ProducerIdBlockNode(node_id, following - 1, following - 1)
+        yield Create(paths.PRODUCER_ID_BLOCK, block.encode())
+
+
+def _topic_writes(topic: KraftTopic, epochs: Mapping[TopicPartition, int], node_id: int) -> Iterator[Op]:
+    count = len(topic.partitions)
+    if not is_topic_name(topic.name) or not count or sorted(topic.partitions) != list(range(count)):
+        raise ConfigError(f"the topic {topic.name!r} of Apache Kafka has holes: it cannot be taken over")
+    replicas = ((node_id,),) * count
+    yield Create(TopicNode.path(topic.name), TopicNode(topic.topic_id, replicas).encode())
+    skeleton: set[str] = set()
+    for state in partitions.newborn(TopicImage(topic.name, topic.topic_id, ()), replicas).partitions:
+        known = topic.partitions[state.partition].leader_epoch
+        epoch = max(known, epochs.get(state.topic_partition, -1), 0)
+        led = state._replace(leader=node_id, isr=(node_id,), leader_epoch=epoch)
+        yield from partitions.store(led, _NEW_EPOCH, skeleton)[0]
+
+
+# --- the marker -------------------------------------------------------------------------------------------------------
+
+
+def sign(files: Files, directory: str) -> None:
+    """Write down that the directory was taken over. A store that is lost later is then missed, not made again."""
+    at = position(files, f"{directory}/{METADATA_DIRECTORY}")
+    text = json.dumps({"version": 0, "file": at.file, "size": at.size}) + "\n"
+    write_whole(files, f"{directory}/{ADOPTED}", text.encode())
+
+
+def _read_marker(files: Files, path: str) -> Position:
+    try:
+        fields = json.loads(files.read(path))
+        return Position(str(fields["file"]), int(fields["size"]))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{path} makes no sense: {error}") from None
