@@ -111,7 +111,7 @@ public class KafkaStorage {
             delay.setAccessible(true);
             Long late = (Long) delay.invoke(null, log, job.firstDirtyOffset(), question.get("now").asLong());
             return Map.of("first_dirty_offset", job.firstDirtyOffset(), "end_offset", job.firstUncleanableOffset(),
-                "clean_bytes", job.cleanBytes(), "cleanable_bytes", job.cleanableBytes(), "ratio", job.cleanableRatio(),
+                "clean_bytes", job.cleanBytes(), "cleanable_bytes", job.cleanableBytes(), "ratio", job.totalBytes() == 0 ? 0 : job.cleanableRatio(),
                 "is_overdue", late > 0);
         }
     }
