@@ -6,12 +6,14 @@ makes no sense is passed over and logged: one bad record must not take the other
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.core.errors import ProtocolError
 from ottla.protocol.messages.record_types import RecordType, decode_key, decode_value
-from ottla.records.batch import BatchHeader, check, iter_batches, rows_of
+from ottla.records.batch import MAGIC, BatchHeader, check, read_header, rows_of
 from ottla.records.errors import RecordError
+from ottla.records.frames import iter_frames, records_of
+from ottla.records.record import Row
 from ottla.replication.machine import Entry, Machine, Producer
 from ottla.storage.log import Log
 from ottla.storage.replay import marker_of
@@ -43,11 +45,16 @@ class Loader:
             data = self._log.load(self._log.read(offset, READ_BYTES))
             if not data:
                 break  # the last records were compacted away
-            for position, header in iter_batches(data, partial=True):
+            for frame in iter_frames(data, partial=True):
+                if frame.magic < MAGIC:  # of before Kafka 0.11, when there were no transactions
+                    await self._rows((record.fields() for record in records_of(data, frame)), None)
+                    offset = max(offset, frame.offset + 1)
+                    continue
+                header = read_header(data, frame.position)
                 if header.last_offset >= offset:
-                    check(data, position)
-                    await self._batch(data, position, header)
-                offset = header.next_offset
+                    check(data, frame.position)
+                    await self._batch(data, frame.position, header)
+                offset = max(offset, header.next_offset)  # damage below the recovery point may go back
 
     async def _batch(self, data: bytes, position: int, header: BatchHeader) -> None:
         if header.is_control:
@@ -58,7 +65,10 @@ class Loader:
         producer = None
         if header.is_transactional:
             producer = Producer(header.producer_id, header.producer_epoch)
-        for offset, _, key, value, _ in rows_of(data, position):
+        await self._rows(rows_of(data, position), producer)
+
+    async def _rows(self, rows: Iterable[Row], producer: Producer | None) -> None:
+        for offset, _, key, value, _ in rows:
             self._record(offset, key, value, producer)
             self._since_turn += 1
             if self._since_turn >= RECORDS_AT_A_TIME:

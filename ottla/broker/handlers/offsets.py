@@ -157,8 +157,8 @@ async def _first_since(log: Log, timestamp: int) -> TimedOffset | None:
     offset_min = log.log_start_offset
     is_first = True
     while (batch := log.find_by_time(timestamp, offset_min)) is not None:
-        start = max(batch.base_offset, log.log_start_offset)
-        data = log.read(start, batch.size).read()
+        # By its last offset: the first one inside a wrapper of an old format is not known before it is opened.
+        data, start = log.read(batch.last_offset, batch.size).read(), log.log_start_offset
         if is_first and batch.size <= INLINE_BYTES_MAX and not batch.attributes & CODEC_BITS:
             found = _search(data, batch, timestamp, start)
         else:
