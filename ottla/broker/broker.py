@@ -26,6 +26,7 @@ from ottla.broker.metrics import BrokerMetrics, TopicMeters
 from ottla.broker.observers import Observer
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Progress, Replicas
+from ottla.broker.sober_clock import SoberClock, read_note
 from ottla.broker.throttle import NoThrottle, Throttle
 from ottla.broker.upkeep import WAIT_S_MAX, Upkeep
 from ottla.controller.context import INTERNAL_TOPICS
@@ -115,7 +116,9 @@ class Broker:
         config.on_change(BrokerConfig.max_connections_per_ip, self._readmit)
         config.on_change(BrokerConfig.max_connections_per_ip_overrides, self._readmit)
         self._http: HttpServer | None = None
-        self.upkeep = Upkeep(self.replicas, config, self.clock)
+        self.sober_clock = SoberClock(self.clock)
+        self.upkeep = Upkeep(self.replicas, config, self.clock, self.files, self.sober_clock)
+        self.configs.on_retention_changed = self.upkeep.look_at
         self.openers = ThreadPoolExecutor(_OPENERS, "open-batches")
         self.listeners: list[Listener] = []
         self.http_port: int | None = None
@@ -149,6 +152,8 @@ class Broker:
             for listener in listeners_of(self.config)
         ]
         paths = self._directories.lock()
+        if (noted := read_note(self.files, paths)) is not None:
+            self.sober_clock.resume(noted)
         adoption = await self._examine(paths)
         self.store = await self._open_store(self._directories.metadata_path)
         if adoption is not None:

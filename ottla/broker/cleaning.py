@@ -19,7 +19,7 @@ from ottla.broker.cleaning_run import LogChanged, Run
 from ottla.broker.cleaning_state import CleaningStatus, LogState, State
 from ottla.broker.cleaning_worker import Worker, WorkerProcess, WorkerThread, has_real_files
 from ottla.broker.config import BrokerConfig
-from ottla.broker.upkeep import FULL, LOGS_AT_A_TIME, WAIT_S_MAX, SoberClock
+from ottla.broker.upkeep import FULL, LOGS_AT_A_TIME, WAIT_S_MAX
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.storage.cleaning.job import Done, Failed, Job
@@ -57,7 +57,8 @@ class Cleaning:
         self._files = broker.files
         self._config = broker.config
         self._clock = broker.clock
-        self._sober = SoberClock(broker.clock)
+        self._sober = broker.sober_clock
+        self._upkeep = broker.upkeep
         self._metrics = broker.metrics
         self._states: dict[TopicPartition, LogState] = {}
         self._runs: dict[TopicPartition, tuple[Run, asyncio.Task[None]]] = {}
@@ -212,7 +213,7 @@ class Cleaning:
         while True:
             self._wake.clear()
             try:
-                await self._look()
+                await self.look()
             except Exception:
                 logger.exception(
                     "a failure of ours: could not look for logs to clean; it is tried again later"
@@ -223,7 +224,7 @@ class Cleaning:
             except TimeoutError:
                 continue
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
         """Have the filthiest logs cleaned, those first that somebody asked for, as many as there are workers for."""
         self._forget_what_is_gone()
         now_ms = self._sober.now_ms()
@@ -351,6 +352,7 @@ class Cleaning:
         offset = min(outcome.end_offset, run.log.end_offset)
         for write in run.directory.note_cleaned(run.partition, offset):
             await run.in_thread(write)
+        self._upkeep.look_at([run.partition.topic])  # the files of what was replaced go after their delay
         stats, metrics = outcome.stats, self._metrics
         self._state(run.partition, run.log).succeeded(stats, self._clock.now_ms())
         self._last_run_ms = self._clock.monotonic_ms()
@@ -395,6 +397,11 @@ class Cleaning:
             self._replicas.directory_failed(directory.path, error)
 
     # --- workers ------------------------------------------------------------------------------------------------
+
+    @property
+    def workers(self) -> list[Worker]:
+        """Those that are at work, then those that wait for some."""
+        return [run.worker for run, _ in self._runs.values() if run.worker is not None] + list(self._idle)
 
     async def _hire(self) -> Worker:
         for worker in list(self._idle):

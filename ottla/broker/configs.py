@@ -7,7 +7,7 @@ a newer broker wrote it, is left out and logged: it must not keep a broker from 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.config_resources import ClientMetricsConfig, GroupConfig
@@ -23,6 +23,13 @@ logger = logging.getLogger(__name__)
 
 Values = Mapping[str, str]
 ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
+_OF_RETENTION = (
+    TopicConfig.cleanup_policy,
+    TopicConfig.retention_ms,
+    TopicConfig.retention_bytes,
+    TopicConfig.segment_ms,
+    TopicConfig.file_delete_delay_ms,
+)
 
 
 class Configs:
@@ -34,6 +41,8 @@ class Configs:
         self.client_metrics: dict[str, ClientMetricsConfig] = {}
         self._topics: dict[str, TopicConfig] = {}
         self._unset_group: GroupConfig | None = None
+        self.on_retention_changed: Callable[[Collection[str]], object] = lambda topics: None
+        """Called with the topics that have other settings now of how long records are kept."""
 
     def topic(self, name: str) -> TopicConfig:
         """The one object with the settings of this topic. It follows changes; hold it, and read it each time."""
@@ -90,6 +99,22 @@ class Configs:
 
     def apply(self, resource: ConfigResource, values: Values) -> None:
         """These are now all the settings of the resource."""
+        before = self._retention_of(resource)
+        self._apply(resource, values)
+        after = self._retention_of(resource)
+        if changed := [topic for topic, settings in after.items() if settings != before.get(topic)]:
+            self.on_retention_changed(changed)
+
+    def _retention_of(self, resource: ConfigResource) -> dict[str, tuple[object, ...]]:
+        """How long the topics that a change of this resource touches keep their records."""
+        topics: Iterable[str] = ()
+        if resource.type is ResourceType.TOPIC:
+            topics = [resource.name]
+        elif resource.type is ResourceType.BROKER:
+            topics = list(self._topics)
+        return {name: tuple(self.topic(name)[key.name] for key in _OF_RETENTION) for name in topics}
+
+    def _apply(self, resource: ConfigResource, values: Values) -> None:
         if resource.type is ResourceType.TOPIC:
             _change(self.topic(resource.name), values, Source.TOPIC, resource)
         elif resource.type is ResourceType.BROKER:

@@ -16,7 +16,7 @@ from ottla.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, in
 from ottla.broker.lag import INTERVAL_MS, LagMeter
 from ottla.broker.markers import MarkerWriter, TransactionEnder
 from ottla.broker.shards import Shard
-from ottla.broker.upkeep import SoberClock
+from ottla.broker.sober_clock import SoberClock
 from ottla.broker.verification import Guards, Verifier
 from ottla.core.clock import Moment
 from ottla.core.errors import KafkaError
@@ -84,7 +84,7 @@ class Coordination:
 
     def _begin_duties(self) -> list[asyncio.Task[None]]:
         """What is to be done again and again, as long as the broker runs."""
-        config, clock = self._broker.config, SoberClock(self._broker.clock)
+        config, clock = self._broker.config, self._broker.sober_clock
         duties: list[tuple[str, Callable[[], Awaitable[None]], Callable[[], int]]] = [
             (
                 "expire offsets",

@@ -5,19 +5,24 @@ waiting for a disk to threads. Duties do not wait for each other, and one that c
 A disk that fails is reported, and taken out of service by whoever owns it. A disk that is full is not: what it holds
 can still be read, and retention may make room.
 
-Nothing is deleted because somebody set the clock: see `SoberClock`.
+Old segments are looked for at intervals, and at once in the logs of topics whose settings changed or whose records were
+deleted. Nothing is deleted because somebody set the clock: see `SoberClock`.
 """
 
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from ottla.broker.sober_clock import NOTED_EVERY_MS, SoberClock, write_note
 from ottla.core.clock import Clock
 from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.storage import checkpoints
+from ottla.storage.files import Files
 from ottla.storage.flushing import GroupCommit
 from ottla.storage.log import Log
 from ottla.storage.segment import Segment
@@ -28,10 +33,9 @@ FIRST_RETENTION_MS = 30_000  # after the start: clients come first
 FLUSH_LOOK_MS = 1_000  # how often logs are asked whether they want a sync, if no setting says oftener
 WAIT_S_MAX = 86_400.0
 LOGS_AT_A_TIME = 50  # some 0.3 ms of work before requests get their turn
+SEGMENTS_AT_A_TIME = 50  # some 10 ms: each has four files to rename
+REMOVAL_WAIT_MS_MIN = 1_000
 FULL = {errno.ENOSPC, errno.EDQUOT}
-
-JUMP_MS_MAX = 300_000
-JUMP_BELIEVED_AFTER_MS = 86_400_000
 
 
 class Directory(Protocol):
@@ -65,34 +69,6 @@ class Settings(Protocol):
     def __getitem__(self, name: str) -> Any: ...
 
 
-class SoberClock:
-    """The wall clock, for decisions that cannot be taken back.
-
-    When it jumps ahead of the time that passed, the jump is not believed before it has stood for a day: a machine that
-    thinks for an hour that it is next year would delete everything by its age. What is deleted a day late costs room;
-    a machine that slept is treated the same. A clock that goes back is believed at once: that only keeps more.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._ahead = clock.now_ms() - clock.monotonic_ms()  # of the monotonic clock, as far as believed
-        self._doubted_since: int | None = None
-
-    def now_ms(self) -> int:
-        wall, monotonic = self._clock.now_ms(), self._clock.monotonic_ms()
-        jump = wall - monotonic - self._ahead
-        if jump <= JUMP_MS_MAX:
-            self._ahead, self._doubted_since = wall - monotonic, None
-        elif self._doubted_since is None:
-            self._doubted_since = monotonic
-            logger.warning(
-                "the clock jumped ahead by %d s; nothing is deleted by that time for a day", jump // 1000
-            )
-        elif monotonic - self._doubted_since >= JUMP_BELIEVED_AFTER_MS:
-            self._ahead, self._doubted_since = wall - monotonic, None
-        return monotonic + self._ahead
-
-
 class Duty(NamedTuple):
     """Something to do again and again: what, and how long to wait before the first and between two turns."""
 
@@ -108,11 +84,17 @@ class Duty(NamedTuple):
 class Upkeep:
     """The duties of one broker. `start` and `stop` it, or `run_once` where a test wants no waiting."""
 
-    def __init__(self, keeper: Keeper, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, keeper: Keeper, settings: Settings, clock: Clock, files: Files, sober: SoberClock | None = None
+    ) -> None:
         self._keeper = keeper
         self._settings = settings
         self._clock = clock
-        self._sober = SoberClock(clock)
+        self._files = files
+        self._sober = sober or SoberClock(clock)
+        self._noted_at = clock.monotonic_ms() - NOTED_EVERY_MS
+        self._hurried: set[str] = set()  # topics that cannot wait for the next turn
+        self._hurry = asyncio.Event()
         self._deleted_seen: dict[str, int] = {}  # path of a deleted partition -> when it was first seen
         self._full: set[str] = set()  # directories whose disk was full at the last attempt
         self._stopping = asyncio.Event()
@@ -131,15 +113,20 @@ class Upkeep:
             Duty(self.delete_old_segments, every("log.retention.check.interval.ms"), FIRST_RETENTION_MS),
             Duty(self.expire_producers, every("producer.id.expiration.check.interval.ms")),
             Duty(self.remove_deleted_partitions, every("log.segment.delete.delay.ms")),
+            Duty(self.note_clock, lambda: NOTED_EVERY_MS, FIRST_RETENTION_MS),
         ]
 
     def start(self) -> None:
+        self._hurried.clear()  # the settings that were found at the start are no changes
         self._tasks = [asyncio.create_task(self._repeat(duty), name=duty.name) for duty in self.duties]
+        self._tasks.append(asyncio.create_task(self._delete_when_due(), name="delete when due"))
 
     async def stop(self) -> None:
         """Return when nothing is under way any more: what a thread syncs must not be closed under its hands."""
         self._stopping.set()
+        self._hurry.set()
         await asyncio.gather(*self._tasks)
+        await self._run(Duty(partial(self.note_clock, always=True), lambda: 0))
 
     def kill(self) -> None:
         """Drop everything, as the end of the process would."""
@@ -157,12 +144,11 @@ class Upkeep:
             await self._run(duty)
             wait_ms = duty.interval_ms()
 
-    async def _is_stopping_within(self, wait_ms: int) -> bool:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), min(max(wait_ms, 1) / 1000, WAIT_S_MAX))
-        except TimeoutError:
-            return False
-        return True
+    async def _is_stopping_within(self, wait_ms: int, woken: asyncio.Event | None = None) -> bool:
+        """Wait for so long, or until somebody wakes us."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for((woken or self._stopping).wait(), min(max(wait_ms, 1) / 1000, WAIT_S_MAX))
+        return self._stopping.is_set()
 
     async def _run(self, duty: Duty) -> None:
         try:
@@ -172,17 +158,50 @@ class Upkeep:
 
     # --- duties -------------------------------------------------------------------------------------------------
 
-    async def delete_old_segments(self) -> None:
+    async def delete_old_segments(self, topics: Collection[str] | None = None) -> None:
         """What `retention.ms` and `retention.bytes` let go; its files follow after `file.delete.delay.ms`."""
-        now_ms = self._sober.now_ms()
+        monotonic_ms = self._clock.monotonic_ms()
 
-        def delete_old(log: Log) -> Awaitable[None] | None:
-            count = log.delete_old(now_ms)
-            if doomed := log.take_doomed(now_ms):
-                return asyncio.to_thread(_remove, doomed)  # large files take their time
-            return asyncio.sleep(0) if count else None  # renames were synced: one log at a time
+        async def delete_old(log: Log) -> bool:
+            is_more = log.delete_old(self._sober.now_ms(), monotonic_ms, SEGMENTS_AT_A_TIME) > 0
+            if doomed := log.take_doomed(monotonic_ms):
+                await asyncio.to_thread(_remove, doomed)  # large files take their time
+            elif is_more:
+                await asyncio.sleep(0)  # renames were synced: requests get their turn
+            return is_more
 
-        await self._for_each_log(delete_old)
+        await self._for_each_log(delete_old, topics)
+        self._hurry.set()  # there may be files to remove later
+
+    def look_at(self, topics: Iterable[str]) -> None:
+        """Something changed that retention goes by: do not wait for the next turn with the logs of these topics."""
+        self._hurried.update(topics)
+        self._hurry.set()
+
+    async def _delete_when_due(self) -> None:
+        """Old segments of topics that cannot wait, and files whose delay has passed."""
+        while not await self._is_stopping_within(self._removal_wait_ms(), self._hurry):
+            self._hurry.clear()
+            due, self._hurried = self._hurried | self._topics_to_remove_from(), set()
+            if due:
+                await self._run(Duty(partial(self.delete_old_segments, due), lambda: 0))
+
+    def _removal_wait_ms(self) -> int:
+        """How long until the next file has to go. Never at once: whatever is wrong with it, it can wait that long."""
+        waits = (wait_ms for _, wait_ms in self._removals())
+        return max(REMOVAL_WAIT_MS_MIN, min(waits, default=2**63 - 1))
+
+    def _topics_to_remove_from(self) -> set[str]:
+        return {partition.topic for partition, wait_ms in self._removals() if wait_ms == 0}
+
+    def _removals(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Partitions that have files of deleted segments, and how long these have to stay."""
+        now_ms = self._clock.monotonic_ms()
+        for directory in self._keeper.directories:
+            for partition, log in directory.logs.items():
+                wait_ms = log.doomed.wait_ms(now_ms, log.config.file_delete_delay_ms)
+                if wait_ms is not None and log.failure is None:
+                    yield partition, wait_ms
 
     async def flush_due_logs(self) -> None:
         """Sync logs whose policy asks for it, and closed segments, so that a recovery need not read them."""
@@ -203,6 +222,19 @@ class Upkeep:
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
         await self._for_each_log(expire)
+
+    async def note_clock(self, *, always: bool = False) -> None:
+        """What time it is: the next start must not believe in a clock that was set ahead meanwhile."""
+        now_ms = self._clock.monotonic_ms()
+        directory = next(iter(self._keeper.directories), None)
+        if directory is None or (now_ms - self._noted_at < NOTED_EVERY_MS and not always):
+            return
+        try:
+            await asyncio.to_thread(write_note, self._files, directory.path, self._sober.noted)
+        except OSError as error:
+            self._disk_refused(directory, error)
+        else:
+            self._noted_at = now_ms
 
     async def note_high_watermarks(self) -> None:
         await self._checkpoint(checkpoints.HIGH_WATERMARK)
@@ -242,17 +274,21 @@ class Upkeep:
 
     # --- going over the logs, and what goes wrong there ----------------------------------------------------------
 
-    async def _for_each_log(self, do: Callable[[Log], Awaitable[None] | None]) -> None:
-        """Whatever `do` returns is waited for. Logs that failed, or are gone by then, are left alone."""
+    async def _for_each_log(
+        self, do: Callable[[Log], Awaitable[bool | None] | None], topics: Collection[str] | None = None
+    ) -> None:
+        """Whatever `do` returns is waited for; if that is True, there is more to do. Logs that failed, or are gone by
+        then, are left alone."""
         for directory in list(self._keeper.directories):
             for count, (partition, log) in enumerate(list(directory.logs.items()), 1):
                 if count % LOGS_AT_A_TIME == 0:
                     await asyncio.sleep(0)
-                if log.failure is not None or not self._is_kept(directory, partition, log):
+                if topics is not None and partition.topic not in topics:
                     continue
                 try:
-                    if (waiting := do(log)) is not None:
-                        await waiting
+                    while log.failure is None and self._is_kept(directory, partition, log):
+                        if (waiting := do(log)) is None or not await waiting:
+                            break
                 except (KafkaError, OSError) as error:
                     if self._is_kept(directory, partition, log):
                         self._log_refused(directory, log, error)

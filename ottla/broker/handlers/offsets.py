@@ -233,7 +233,7 @@ def offset_for_leader_epoch(
 async def delete_records(
     broker: "Broker", call: Call, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Records below an offset are not to be read any more; their files go when retention next runs."""
+    """Records below an offset are not to be read any more; whole segments of them go at once."""
     topics = []
     for topic in request.topics:
         answers = [_delete(broker, call, topic.name, asked) for asked in topic.partitions]
@@ -242,6 +242,7 @@ async def delete_records(
         for answer in answered.partitions:
             if not answer.error_code:
                 await _note_deletion(broker, answered.name, answer)
+    broker.upkeep.look_at(topic.name for topic in topics)
     return DeleteRecordsResponse(topics=topics)
 
 

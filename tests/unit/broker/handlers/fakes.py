@@ -98,6 +98,7 @@ def broker_with(*topics, nodes=(), config=None):
         configs=SimpleNamespace(broker=settings, client_metrics={}),
         authorizer=Permissions(),
         controller=Controller(metadata),
+        upkeep=SimpleNamespace(look_at=set),
     )
 
 
