@@ -7,6 +7,7 @@ bytes that are stored and later sent.
 import struct
 
 from ottla.core.errors import ErrorCode, KafkaError
+from ottla.records import legacy
 from ottla.records.batch import (
     ATTRIBUTES_AT,
     CONTROL_BIT,
@@ -15,16 +16,20 @@ from ottla.records.batch import (
     LENGTH_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     assign_offsets,
     check,
-    iter_batches,
     set_log_append_time,
 )
 from ottla.records.checksum import crc32c
 from ottla.records.compression import OUTPUT_BYTES_MAX
 from ottla.records.errors import RecordError
+from ottla.records.frames import Frame, iter_frames
 from ottla.records.section import RECORD_SIZE_MIN
 from ottla.storage.config import TopicConfig
 from ottla.storage.segment import RELATIVE_OFFSET_MAX
@@ -104,8 +109,8 @@ def accept(data: memoryview, end_offset: int) -> list[BatchHeader]:
     """
     batches: list[BatchHeader] = []
     try:
-        for position, header in iter_batches(data, partial=True):
-            check(data, position)
+        for frame in iter_frames(data, partial=True):
+            header = _check_frame(data, frame)
             if header.base_offset < end_offset:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
@@ -118,6 +123,18 @@ def accept(data: memoryview, end_offset: int) -> list[BatchHeader]:
     except RecordError as error:
         raise KafkaError(error.code, error.detail) from error
     return batches
+
+
+def _check_frame(data: memoryview, frame: Frame) -> BatchHeader:
+    """The header of a batch; of a message of an old format, what a batch of it alone would have."""
+    if frame.magic == MAGIC:
+        return check(data, frame.position)
+    old = legacy.check(data, frame.position)
+    times = old.timestamp, old.timestamp
+    producer = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+    return BatchHeader(
+        old.offset, old.length, NO_LEADER_EPOCH, old.magic, old.crc, old.attributes, 0, *times, *producer, 1
+    )
 
 
 def _not_a_batch(data: bytearray | memoryview, position: int, end: int) -> KafkaError:

@@ -266,3 +266,26 @@ def test_a_reader_of_what_is_committed_gets_no_wrapper_that_goes_beyond():
     for limit in range(6, 10):
         data = log.read(0, 1 << 20, limit).read()
         assert [frame.offset for frame in frames.iter_frames(data)] == [4]
+
+
+@named([*SHAPES, NEW])
+def test_a_follower_copies_old_messages_as_they_are(shape):
+    old = old_log(shape)
+    leader, follower = opened(old), open_log(SimDisk(), SETTINGS)
+    while data := leader.read(follower.end_offset, 700).read():
+        follower.append_fetched(data, NOW)
+    assert follower.end_offset == leader.end_offset
+    assert follower.segments.active.file.read_at(0, 1 << 20) == old.segments[0]
+    for offset in range(follower.end_offset):
+        assert records_from(follower, offset) == old.records[offset:]
+    put(follower, b"new", epoch=3)
+    assert follower.epochs.latest == 3
+
+
+@named(SHAPES)
+def test_a_follower_takes_no_damaged_message(shape):
+    damaged = bytearray(old_log(shape).segments[0])
+    damaged[-1] ^= 1
+    with pytest.raises(KafkaError) as refused:
+        open_log(SimDisk(), SETTINGS).append_fetched(bytes(damaged), NOW)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
