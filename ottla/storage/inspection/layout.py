@@ -1,5 +1,6 @@
 """Which files a partition's directory holds, by their names, and small ones read with a bound."""
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from ottla.storage import snapshots
@@ -76,7 +77,7 @@ class Layout:
 
     def limit_of(self, base: int) -> int:
         """The first offset that the segment cannot hold: the next one starts there, or its indexes end."""
-        at = self.bases.index(base) + 1
+        at = bisect_right(self.bases, base)
         beyond = base + 2**31
         return min(self.bases[at], beyond) if at < len(self.bases) else beyond
 

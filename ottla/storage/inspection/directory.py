@@ -1,0 +1,192 @@
+"""A log directory looked at whole: its partitions, and the checkpoints that speak of them.
+
+The checkpoints are read first and the segments after them, so that what a running broker adds in between can only make
+the logs longer than the checkpoints say.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ottla.core.errors import ProtocolError
+from ottla.core.ids import PartitionDirectory, TopicPartition
+from ottla.storage import checkpoints
+from ottla.storage.files import Files
+from ottla.storage.inspection.findings import Findings
+from ottla.storage.inspection.layout import looks_like_a_partition, read_small, why
+from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
+from ottla.storage.meta import read_meta
+
+NAMES = (*checkpoints.OFFSETS, checkpoints.CLEANER)
+QUARANTINE = "quarantine"
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """The four offset checkpoints of a log directory as they are."""
+
+    directory: str
+    offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    """Names of those that make no sense."""
+    beyond: list[tuple[str, TopicPartition]] = field(default_factory=list)
+    """Entries that no log bears out."""
+
+    def of(self, name: str, partition: TopicPartition | None) -> int | None:
+        return None if partition is None else self.offsets.get(name, {}).get(partition)
+
+
+@dataclass(slots=True)
+class Inspection:
+    """A directory and what is known of it."""
+
+    directory: str
+    """Of `log.dirs`, or the one above a single partition."""
+    checkpoints: Checkpoints
+    partitions: dict[str, Diagnosis] = field(default_factory=dict)
+    bad_ids: list[str] = field(default_factory=list)
+    """Partitions whose topic id cannot be right."""
+    topic_ids: dict[str, object] = field(default_factory=dict)
+    is_partition: bool = False
+
+
+class NotALogDirectoryError(ProtocolError):
+    """A directory in which nothing looks like a log."""
+
+
+def partition_names(files: Files, directory: str) -> Iterator[tuple[str, PartitionDirectory]]:
+    for name in files.names(directory):
+        if (found := PartitionDirectory.parse(name)) is not None:
+            yield name, found
+
+
+def inspect(files: Files, directory: str, scope: Scope) -> Inspection:
+    """Look at a log directory, or at one partition's directory and what the one above says of it."""
+    directory = directory.rstrip("/") or "/"
+    if looks_like_a_partition(files, directory):
+        parent, _, name = directory.rpartition("/")
+        parent = parent or ("/" if directory.startswith("/") else ".")
+        found = Inspection(parent, _read_checkpoints(files, parent, Findings()), is_partition=True)
+        _look_at(files, found, directory, name, scope)
+        found.checkpoints.broken = []  # they are not what was asked for
+        return found
+    found = Inspection(directory, _read_checkpoints(files, directory, scope.findings))
+    names = list(partition_names(files, directory))
+    if not names and not any(files.exists(f"{directory}/{n}") for n in (*NAMES, checkpoints.META_PROPERTIES)):
+        raise NotALogDirectoryError(f"{directory} holds no log: no segment, no partition, no checkpoint")
+    _meta(files, directory, scope.findings)
+    for name, parsed in names:
+        if parsed.state == "live":
+            _look_at(files, found, f"{directory}/{name}", name, scope)
+        else:
+            scope.findings.note(
+                f"{directory}/{name}", None, f"is not in use ({parsed.state}), and not looked at"
+            )
+    _compare_ids(found, scope.findings)
+    _check_names(found, {parsed.partition for _, parsed in names}, scope.findings)
+    return found
+
+
+def _look_at(files: Files, found: Inspection, directory: str, name: str, scope: Scope) -> None:
+    try:
+        diagnosis = diagnose(files, directory, scope)
+    except NotADirectoryError:
+        scope.findings.note(
+            directory, None, "has the name of a partition and is no directory; nobody reads it"
+        )
+        return
+    except OSError as error:
+        if not (scope.in_use and isinstance(error, FileNotFoundError)):
+            scope.findings.damage(directory, None, why(error))
+        return
+    found.partitions[name] = diagnosis
+    parsed = PartitionDirectory.parse(name)
+    _topic_id(files, found, directory, name, scope.findings)
+    if parsed is not None and parsed.state == "live" and not diagnosis.unreadable:
+        _hold_against(found.checkpoints, parsed.partition, diagnosis, scope.findings)
+
+
+def _read_checkpoints(files: Files, directory: str, findings: Findings) -> Checkpoints:
+    found = Checkpoints(directory)
+    for name in NAMES:
+        path = f"{directory}/{name}"
+        try:
+            if files.exists(path):
+                read_small(files, path)
+                found.offsets[name] = checkpoints.read_offsets(files, path)
+        except ProtocolError as error:
+            found.broken.append(name)
+            findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
+        except OSError as error:
+            findings.damage(path, None, why(error))
+    return found
+
+
+def _hold_against(
+    known: Checkpoints, partition: TopicPartition, diagnosis: Diagnosis, findings: Findings
+) -> None:
+    """What the checkpoints say of a partition, and what its log says."""
+    end = diagnosis.end_offset
+    said = {name: known.of(name, partition) for name in NAMES}
+    for name, offset in said.items():
+        if offset is None or offset <= end:
+            continue
+        known.beyond.append((name, partition))
+        path, what = f"{known.directory}/{name}", f"{partition} is at {offset}, and its log ends at {end}"
+        if name == checkpoints.RECOVERY_POINT:
+            findings.damage(path, None, f"{what}: what was once on the disk is missing")
+        elif name == checkpoints.LOG_START:
+            findings.damage(path, None, f"{what}: nothing of it could be read")
+        elif name == checkpoints.CLEANER:
+            findings.stale(path, None, what)
+        else:
+            findings.note(path, None, what)
+
+
+def _check_names(found: Inspection, here: set[TopicPartition], findings: Findings) -> None:
+    for name, offsets in found.checkpoints.offsets.items():
+        for partition in offsets.keys() - here:
+            findings.note(f"{found.directory}/{name}", None, f"knows {partition}, which is not here")
+
+
+def _meta(files: Files, directory: str, findings: Findings) -> None:
+    path = f"{directory}/{checkpoints.META_PROPERTIES}"
+    try:
+        if files.exists(path):
+            read_small(files, path)
+            read_meta(files, directory)
+    except ProtocolError as error:
+        findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
+    except OSError as error:
+        findings.damage(path, None, why(error))
+
+
+def _topic_id(files: Files, found: Inspection, directory: str, name: str, findings: Findings) -> None:
+    path = f"{directory}/{checkpoints.PARTITION_METADATA}"
+    try:
+        if files.exists(path):
+            read_small(files, path)
+            if (topic_id := checkpoints.read_partition_metadata(files, directory)) is not None:
+                found.topic_ids[name] = topic_id
+    except ProtocolError as error:
+        found.bad_ids.append(name)
+        findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
+    except OSError as error:
+        findings.damage(path, None, why(error))
+
+
+def _compare_ids(found: Inspection, findings: Findings) -> None:
+    """Partitions of one topic have one id. Where two disagree nobody can tell who is right; of three, two can."""
+    by_topic: dict[str, dict[str, object]] = {}
+    for name, topic_id in found.topic_ids.items():
+        by_topic.setdefault(name.rpartition("-")[0], {})[name] = topic_id
+    for ids in by_topic.values():
+        usual, votes = Counter(ids.values()).most_common(1)[0]
+        for name, topic_id in ids.items():
+            if topic_id != usual or votes * 2 == len(ids):
+                path = f"{found.directory}/{name}/{checkpoints.PARTITION_METADATA}"
+                findings.damage(
+                    path, None, f"says topic id {topic_id}, and that of another partition differs"
+                )
+                if votes * 2 > len(ids):
+                    found.bad_ids.append(name)

@@ -1,0 +1,128 @@
+"""What the batches say of their producers, held against the snapshots on the way.
+
+The comparison is exact as long as nothing is missing: from the start of the log, or from the snapshot at its first
+segment, to the first gap or damaged batch. Behind that a snapshot is only asked whether it could be.
+"""
+
+from ottla.core.errors import ProtocolError
+from ottla.records.batch import read_header
+from ottla.storage import snapshots
+from ottla.storage.files import Files
+from ottla.storage.inspection.findings import Findings
+from ottla.storage.inspection.layout import Layout, read_small, why
+from ottla.storage.inspection.pieces import Piece
+from ottla.storage.producers import NO_OFFSET, Producer, Producers
+from ottla.storage.replay import apply
+from ottla.storage.txn_index import AbortedTxn
+
+PRODUCERS_MAX = 1_000_000
+
+
+class Replay:
+    """Follows the batches of a log from its first one."""
+
+    def __init__(self, files: Files, layout: Layout, findings: Findings) -> None:
+        self._files = files
+        self._layout = layout
+        self._findings = findings
+        self._waiting = list(layout.snapshots)
+        self.producers = Producers()
+        self.bad: list[int] = []
+        """Offsets of the snapshots that are wrong."""
+        self.is_exact = not layout.bases or layout.bases[0] == 0
+        self._is_off = False
+
+    def start(self, first_base: int) -> None:
+        """Begin at the first segment: with what the snapshot there knows, if there is one."""
+        while self._waiting and self._waiting[0] < first_base:
+            offset = self._waiting.pop(0)
+            path = self._layout.path(offset, snapshots.SUFFIX)
+            self._findings.note(path, None, "lies before the first segment; the next start removes it")
+        if first_base and self._waiting and self._waiting[0] == first_base:
+            known = self._read(self._waiting.pop(0))
+            if known is not None:
+                self.producers.restore(known)
+                self.is_exact = True
+
+    def take(self, piece: Piece) -> AbortedTxn | None:
+        """A whole batch. Returns the transaction that it ends, if that was aborted."""
+        batch = piece.batch
+        assert batch is not None
+        self.reach(batch.base_offset)
+        if batch.magic < 2 or batch.producer_id < 0 or self._is_off:
+            return None
+        if piece.data is None or len(self.producers) > PRODUCERS_MAX:
+            self.is_exact, self._is_off = False, True
+            return None
+        ended: list[AbortedTxn] = []
+        apply(self.producers, ended, read_header(piece.data), piece.data)
+        return ended[0] if ended else None
+
+    def reach(self, offset: int) -> None:
+        """All batches below `offset` have gone by: the snapshots up to there can be judged."""
+        while self._waiting and self._waiting[0] <= offset:
+            at = self._waiting.pop(0)
+            if (known := self._read(at)) is not None:
+                self._compare(at, known)
+
+    def finish(self, end_offset: int, *, growing: bool) -> None:
+        self.reach(end_offset)
+        for offset in self._waiting if not growing else ():
+            path = self._layout.path(offset, snapshots.SUFFIX)
+            self._findings.stale(path, None, f"speaks of offset {offset}, and the log ends at {end_offset}")
+            self.bad.append(offset)
+
+    def _read(self, offset: int) -> list[Producer] | None:
+        path = self._layout.path(offset, snapshots.SUFFIX)
+        try:
+            return snapshots.decode(read_small(self._files, path), path)
+        except ProtocolError as error:
+            self._complain(offset, None, str(error).removeprefix(path).strip())
+        except OSError as error:
+            self._complain(offset, None, why(error))
+        return None
+
+    def _compare(self, offset: int, known: list[Producer]) -> None:
+        for number, producer in enumerate(known):
+            position = snapshots.HEADER.size + number * snapshots.ENTRY.size
+            if (fault := self._fault(offset, producer)) is not None:
+                self._complain(offset, position, f"producer {producer.producer_id} {fault}")
+                return
+        if not self.is_exact:
+            return
+        ids = {producer.producer_id for producer in known}
+        for seen in self.producers.all():
+            # One that was silent for long is forgotten, unless a transaction of it is open.
+            if seen.producer_id not in ids and seen.txn_first_offset != NO_OFFSET:
+                self._complain(
+                    offset, None, f"lacks producer {seen.producer_id}, which has a transaction open"
+                )
+                return
+
+    def _fault(self, offset: int, producer: Producer) -> str | None:
+        last = producer.batches[-1].last_offset if producer.batches else NO_OFFSET
+        if last >= offset or producer.txn_first_offset >= offset:
+            return f"wrote at offset {max(last, producer.txn_first_offset)}, behind the snapshot"
+        if not self.is_exact:
+            return None
+        seen = self.producers.get(producer.producer_id)
+        if seen is None:
+            return "wrote nothing that is in the log"
+        if _deciding(seen) != _deciding(producer):
+            return f"is {_said(producer)}, and the log says {_said(seen)}"
+        return None
+
+    def _complain(self, offset: int, position: int | None, reason: str) -> None:
+        self._findings.stale(self._layout.path(offset, snapshots.SUFFIX), position, reason)
+        self.bad.append(offset)
+
+
+def _deciding(producer: Producer) -> tuple[int, int, int, int]:
+    """What decides whether it may write, and what readers may see."""
+    last = producer.batches[-1].last_offset if producer.batches else NO_OFFSET
+    return producer.epoch, producer.last_sequence, last, producer.txn_first_offset
+
+
+def _said(producer: Producer) -> str:
+    epoch, sequence, last, first = _deciding(producer)
+    return f"at epoch {epoch}, sequence {sequence}, offset {last}, transaction from {first}"
