@@ -44,6 +44,26 @@ def test_a_topic_falls_back_to_the_broker_and_follows_it(configs):
     assert orders.retention_ms == 1000
 
 
+def test_it_is_told_which_topics_keep_their_records_for_another_time_now(configs):
+    for name in ("orders", "visits"):
+        configs.topic(name)
+    told = []
+    configs.on_retention_changed = told.append
+    configs.apply(ORDERS, {"retention.ms": "1000"})
+    configs.apply(ORDERS, {"retention.ms": "1000", "flush.ms": "7"})
+    configs.apply(ORDERS, {"retention.ms": "1000", "cleanup.policy": "compact,delete"})
+    assert told == [["orders"], ["orders"]], "not because of flush.ms"
+    told.clear()
+    configs.apply(ALL_BROKERS, {"log.retention.ms": "2000"})
+    assert told == [["visits"]], "the other has a time of its own"
+    told.clear()
+    for key in ("log.retention.bytes", "log.roll.ms", "log.segment.delete.delay.ms"):
+        configs.apply(BROKER_1, {key: "50000"})
+    configs.apply(BROKER_2, {"log.retention.bytes": "60000"})
+    configs.apply(READERS, {})
+    assert [set(each) for each in told] == [{"orders", "visits"}] * 3
+
+
 def test_settings_of_another_broker_are_not_ours(configs):
     configs.apply(BROKER_2, {"log.retention.ms": "2000"})
     assert configs.topic("orders").retention_ms == 7 * 86_400_000

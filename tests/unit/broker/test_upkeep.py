@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.upkeep import Upkeep
+from ottla.broker.sober_clock import NOTED_EVERY_MS, Noted, read_note
+from ottla.broker.upkeep import SEGMENTS_AT_A_TIME, Upkeep
 from ottla.core.clock import ManualClock
 from ottla.core.ids import TopicPartition
 from ottla.storage import checkpoints
@@ -56,6 +57,9 @@ class Kept:
             put(log, b"%d" % n * 100, at_ms=self.clock.now_ms(), now_ms=self.clock.now_ms())
         log.advance_high_watermark(log.end_offset)
         return log
+
+    def doomed(self) -> list[str]:
+        return [name for name in self.disk.names("d/orders-0") if name.endswith(".deleted")]
 
     def offsets(self, name: str) -> dict[TopicPartition, int]:
         return checkpoints.read_offsets(self.disk, f"d/{name}")
@@ -112,6 +116,164 @@ def test_a_clock_that_is_set_ahead_deletes_nothing_for_a_day(jump, caplog):
     asyncio.run(kept.upkeep.delete_old_segments())
     assert log.log_start_offset == 0
     assert caplog.text.count("the clock jumped ahead") == 1
+
+
+def test_a_clock_that_goes_back_does_not_keep_files_of_deleted_segments():
+    kept = Kept(retention_bytes=2048)
+    kept.log(count=30)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    kept.clock.step_wall(-YEAR)
+    kept.clock.advance(60_000)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert kept.doomed() == []
+
+
+def test_a_jump_that_is_believed_does_not_take_files_from_their_readers():
+    kept = Kept(retention_ms=YEAR, retention_bytes=2048)
+    log = kept.log(count=30)
+    kept.clock.step_wall(2 * YEAR)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    kept.clock.advance(DAY)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert (log.log_start_offset, len(kept.doomed()) > 0) == (30, True)
+
+
+def a_log_of_many_old_segments() -> tuple[Kept, Log]:
+    """One record in each."""
+    kept = Kept(retention_ms=HOUR, segment_bytes=100)
+    log = kept.log()
+    for _ in range(3 * SEGMENTS_AT_A_TIME):
+        put(log, b"v" * 20)
+    log.advance_high_watermark(log.end_offset)
+    kept.clock.advance(2 * HOUR)
+    return kept, log
+
+
+def test_thousands_of_segments_go_a_few_at_a_time():
+    kept, log = a_log_of_many_old_segments()
+    starts = set()
+
+    async def main():
+        deleting = asyncio.ensure_future(kept.upkeep.delete_old_segments())
+        while not deleting.done():
+            await asyncio.sleep(0)
+            starts.add(log.log_start_offset)
+
+    asyncio.run(main())
+    assert starts >= {n * SEGMENTS_AT_A_TIME for n in (1, 2, 3)}
+    assert (log.log_start_offset, len(log.segments)) == (log.end_offset, 1)
+
+
+def test_a_log_that_is_deleted_between_two_helpings_is_left_alone():
+    kept, log = a_log_of_many_old_segments()
+
+    async def main():
+        deleting = asyncio.ensure_future(kept.upkeep.delete_old_segments())
+        while not log.log_start_offset:
+            await asyncio.sleep(0)
+        kept.directories[0].delete(ORDERS)
+        await deleting
+
+    asyncio.run(main())
+    assert (log.log_start_offset, kept.failed) == (SEGMENTS_AT_A_TIME, {})
+
+
+def test_only_the_topics_that_are_named_are_looked_at():
+    kept = Kept(retention_bytes=2048)
+    orders, visits = kept.log(count=30), kept.log(VISITS, count=30)
+    asyncio.run(kept.upkeep.delete_old_segments({"visits"}))
+    assert (orders.log_start_offset, visits.log_start_offset > 0) == (0, True)
+
+
+def test_topics_that_cannot_wait_are_looked_at_at_once_and_files_go_when_their_delay_has_passed():
+    kept = Kept()
+    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 2**63 - 1), kept.clock, kept.disk)
+    log, other = kept.log(count=30), kept.log(VISITS, count=30)
+
+    async def scenario() -> None:
+        kept.upkeep.start()
+        log.advance_log_start(25)
+        kept.upkeep.look_at(["orders"])
+        await until(lambda: log.segments[0].base_offset > 0)
+        assert kept.doomed()
+        kept.clock.advance(60_000)
+        kept.upkeep.look_at([])
+        await until(lambda: not kept.doomed())
+        await kept.upkeep.stop()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(scenario())
+    assert (log.log_start_offset, other.segments[0].base_offset) == (25, 0)
+
+
+def test_what_was_set_before_the_start_is_no_reason_to_hurry():
+    kept = Kept(retention_bytes=2048)
+    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 2**63 - 1), kept.clock, kept.disk)
+    log = kept.log(count=30)
+
+    async def scenario() -> None:
+        kept.upkeep.look_at(["orders"])
+        kept.upkeep.start()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert log.log_start_offset == 0
+        await kept.upkeep.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_failure_of_ours_while_files_are_due_does_not_turn_into_a_busy_loop(caplog):
+    kept = Kept(retention_bytes=2048)
+    kept.upkeep = Upkeep(kept, dict.fromkeys(SETTINGS, 2**63 - 1), kept.clock, kept.disk)
+    log = kept.log(count=30)
+
+    async def scenario() -> None:
+        kept.upkeep.start()
+        await kept.upkeep.delete_old_segments()
+        log.take_doomed = None  # a bug of ours
+        kept.clock.advance(60_000)
+        kept.upkeep.look_at([])
+        await until(lambda: "a failure of ours" in caplog.text)
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        await kept.upkeep.stop()
+
+    asyncio.run(scenario())
+    assert caplog.text.count("a failure of ours") == 1
+
+
+# --- the time ----------------------------------------------------------------------------------------------------
+
+
+def test_the_time_is_noted_now_and_then_and_at_the_end():
+    kept = Kept()
+    asyncio.run(kept.upkeep.note_clock())
+    assert read_note(kept.disk, ["d"]) == Noted(NOW, NOW)
+    kept.clock.advance(NOTED_EVERY_MS - 1)
+    asyncio.run(kept.upkeep.note_clock())
+    assert read_note(kept.disk, ["d"]) == Noted(NOW, NOW)
+    kept.clock.advance(1)
+    asyncio.run(kept.upkeep.note_clock())
+    assert read_note(kept.disk, ["d"]).wall_ms == NOW + NOTED_EVERY_MS
+    kept.clock.advance(1000)
+    asyncio.run(kept.upkeep.stop())
+    assert read_note(kept.disk, ["d"]).wall_ms == NOW + NOTED_EVERY_MS + 1000
+
+
+def test_a_disk_that_does_not_take_the_time_has_failed_and_a_full_one_has_not(caplog):
+    kept = Kept("d", "e")
+    kept.disk.capacity = kept.disk.used
+    asyncio.run(kept.upkeep.note_clock())
+    assert (kept.failed, caplog.text.count("is full")) == ({}, 1)
+    kept.disk.capacity = None
+    kept.disk.fail_next("write")
+    asyncio.run(kept.upkeep.note_clock())
+    assert list(kept.failed) == ["d"]
+    asyncio.run(kept.upkeep.note_clock())
+    assert read_note(kept.disk, ["e"]) == Noted(NOW, NOW)
+
+
+# --- producers ---------------------------------------------------------------------------------------------------
 
 
 def test_silent_producers_are_forgotten_but_not_because_the_clock_was_set():
