@@ -53,7 +53,12 @@ def up_convert(
 
 
 def modernised(
-    records: Sequence[Record], *, codec: Codec, timestamp_type: int, log_append_time: int
+    records: Sequence[Record],
+    *,
+    codec: Codec,
+    timestamp_type: int,
+    log_append_time: int,
+    delete_horizon_ms: int | None = None,
 ) -> bytes:
     """One batch of magic 2 with these records of an old segment, each at its own offset and with its own time.
 

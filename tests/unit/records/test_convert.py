@@ -166,6 +166,14 @@ def test_the_brokers_time_stays_the_brokers_time():
     assert {record.timestamp for record in batch.records_of(raw)} == {4242}
 
 
+def test_a_delete_horizon_changes_no_time():
+    raw = modernised(
+        COMPACTED, codec=Codec.GZIP, timestamp_type=CREATE_TIME, log_append_time=-1, delete_horizon_ms=5000
+    )
+    assert batch.check(raw).delete_horizon_ms == 5000
+    assert list(batch.records_of(raw)) == COMPACTED
+
+
 @pytest.mark.parametrize("offsets", [[], [7, 7], [8, 7], [0, 2**31], [-1, 0]])
 def test_offsets_that_no_batch_can_have_are_refused(offsets):
     assert refusal(renewed, [Record(at, 0, None, b"v") for at in offsets]) is ErrorCode.INVALID_RECORD
