@@ -71,7 +71,13 @@ def modernised(
     first, last = records[0].offset, records[-1].offset
     if first < 0 or last - first >= _OFFSETS_MAX or any(a.offset >= b.offset for a, b in pairwise(records)):
         raise invalid(f"offsets {first} to {last} do not rise within one batch")
-    return builder.build(records, codec=codec, timestamp_type=timestamp_type, log_append_time=log_append_time)
+    return builder.build(
+        records,
+        codec=codec,
+        timestamp_type=timestamp_type,
+        log_append_time=log_append_time,
+        delete_horizon_ms=delete_horizon_ms,
+    )
 
 
 def down_convert(

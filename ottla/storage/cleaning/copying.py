@@ -29,6 +29,8 @@ from ottla.records.batch import (
 from ottla.records.builder import build
 from ottla.records.checksum import crc32c
 from ottla.records.compression import Codec, compress
+from ottla.records.convert import modernised
+from ottla.records.errors import invalid
 from ottla.records.record import NO_TIMESTAMP, Record
 from ottla.records.varint import wrapping_sum
 from ottla.storage.cleaning.job import Job, LastBatch, Stats
@@ -71,6 +73,7 @@ class Copier:
         self._out: Output | None = None
         self._renewed: list[Record] = []  # old messages that wait to become a batch
         self._renewed_bytes = 0
+        self._renewed_times = CREATE_TIME, NO_TIMESTAMP  # whose time is theirs, and the broker's if it is that
 
     # --- a group ------------------------------------------------------------------------------------------------
 
@@ -181,11 +184,15 @@ class Copier:
         records = list(legacy.records_of(data))
         self.out.read(len(records), batch.size)
         kept = [record for record in records if self._stays(record)]
-        if header.codec is not Codec.NONE or header.timestamp_type == LOG_APPEND_TIME:
+        stamp = header.timestamp if header.timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
+        times = header.timestamp_type, stamp
+        if header.codec is not Codec.NONE or times != self._renewed_times:
             self._renew()
+        if header.codec is not Codec.NONE:
             if kept:
-                self._write_renewed(kept, header.codec, header.timestamp_type, header.timestamp)
+                self._write_renewed(kept, header.codec, *times)
         else:
+            self._renewed_times = times
             self._renewed += kept
             self._renewed_bytes += batch.size if kept else 0
             if self._renewed_bytes >= RENEWED_BYTES:
@@ -203,12 +210,12 @@ class Copier:
     def _renew(self) -> None:
         """Write the messages that wait, as one batch."""
         if self._renewed:
-            self._write_renewed(self._renewed, Codec.NONE, CREATE_TIME, NO_TIMESTAMP)
+            self._write_renewed(self._renewed, Codec.NONE, *self._renewed_times)
             self._renewed, self._renewed_bytes = [], 0
 
     def _write_renewed(self, records: list[Record], codec: Codec, timestamp_type: int, stamp: int) -> None:
         has_tombstones = any(record.value is None for record in records)
-        batch = build(
+        batch = modernised(
             records,
             codec=codec,
             timestamp_type=timestamp_type,
@@ -231,6 +238,7 @@ class Output:
         self._buffer_bytes = buffer_bytes
         self._buffer = bytearray()
         self._headers: list[BatchHeader] = []
+        self._end_offset = base_offset
         self.stats = Stats()
 
     def read(self, records: int, size: int) -> None:
@@ -238,6 +246,9 @@ class Output:
         self.stats = Stats(read_records + records, read_bytes + size, kept_records, kept_bytes)
 
     def write(self, header: BatchHeader, batch: bytes) -> None:
+        if header.base_offset < self._end_offset:
+            raise invalid(f"offset {header.base_offset} stands where {self._end_offset} was expected")
+        self._end_offset = header.next_offset
         read_records, read_bytes, kept_records, kept_bytes = self.stats
         self.stats = Stats(read_records, read_bytes, kept_records + header.count, kept_bytes + len(batch))
         self._buffer += batch
