@@ -28,6 +28,7 @@ from ottla.core.errors import KafkaError, ProtocolError
 from ottla.core.ids import topic_name_fault
 from ottla.network.peer import PeerClosed, RequestTimedOut
 
+INTERRUPTED = 130
 _MS = 1000
 _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)
 """Seconds between two looks: the first come soon, since most compactions are short."""
@@ -50,6 +51,7 @@ _DONE = [
     "--partition",
     "partitions",
     multiple=True,
+    metavar="N",
     type=click.IntRange(0, 2**31 - 1),
     help="Only this partition of each topic; repeatable.",
 )
@@ -80,10 +82,10 @@ def compact(
     asked = Request(topics, sorted(set(partitions)), timeout, is_waited_for=wait)
     try:
         run(asked.follow(bootstrap_server))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except KeyboardInterrupt:
         if any(each.status is not None for each in asked.runs):
             say("nobody waits any more, but the compaction goes on")
-        raise KeyboardInterrupt from None
+        return INTERRUPTED
     return _outcome(asked, as_json)
 
 

@@ -77,21 +77,25 @@ class Run:
         if self.must_start:
             self.must_start, self._runs, self._dirty = False, told.runs, told.first_dirty_offset
             self._goal = told.end_offset if self._goal is None else self._goal
-        if told.state in UNDER_WAY:
-            self.phase, self.done_bytes = told.state, told.done_bytes
-            self.total_bytes = told.total_bytes
+        elif told.runs > self._runs:
+            self._runs = told.runs
+            outcome = Outcome(told.bytes_before, told.bytes_after, told.records_before, told.records_after)
+            self.outcome = outcome if self.outcome is None else self.outcome.then(outcome)
+        if told.state in UNDER_WAY and not self._has_arrived(told):
+            self.phase = told.state
+            self.done_bytes, self.total_bytes = told.done_bytes, told.total_bytes
         else:
             self._end(told)
 
+    def _has_arrived(self, told: Status) -> bool:
+        """Is everything clean that was there at the start? Where much is written the leader may never be idle."""
+        return self.outcome is not None and self._goal is not None and told.first_dirty_offset >= self._goal
+
     def _end(self, told: Status) -> None:
-        """The leader is idle. One cleaning may not have been enough, if the keys did not fit into memory."""
-        has_run = told.runs > self._runs
-        if has_run:
-            outcome = Outcome(told.bytes_before, told.bytes_after, told.records_before, told.records_after)
-            self.outcome = outcome if self.outcome is None else self.outcome.then(outcome)
+        """The leader does no more. Perhaps it has not come far enough, since not all keys fit into its memory."""
         if told.state == UNCLEANABLE or told.last_error:
             self._fail(Failed(told.last_error or "the cleaner has given it up"))
-        elif has_run and self._goal is not None and self._dirty < told.first_dirty_offset < self._goal:
+        elif self._goal is not None and self._dirty < told.first_dirty_offset < self._goal:
             self.must_start, self.phase = True, WAITING
         else:
             self.phase, self.done_bytes = "done", self.total_bytes
@@ -182,7 +186,8 @@ async def _ask(
     except ProtocolError:
         raise _foreign(leader, peer.address) from None
     except PeerClosed:
-        if start and await _is_foreign(cluster, leader, request):
+        is_known = any(run.status is not None for run in runs)
+        if not is_known and await _is_foreign(cluster, leader, request):
             raise _foreign(leader, peer.address) from None
         raise
     found = {

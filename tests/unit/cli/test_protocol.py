@@ -13,7 +13,9 @@ def test_apis_are_listed_with_their_versions():
     result = run("apis")
     assert result.exit_code == 0
     assert "    0  Produce                        0-13      9-13      produce" in result.output.splitlines()
-    assert "20000  CompactTopics                  0         0         compaction" in result.output.splitlines()
+    assert (
+        "20000  CompactTopics                  0         0         compaction" in result.output.splitlines()
+    )
     assert len(result.output.splitlines()) == 76
 
 
