@@ -73,7 +73,7 @@ class Copier:
         self._out: Output | None = None
         self._renewed: list[Record] = []  # old messages that wait to become a batch
         self._renewed_bytes = 0
-        self._renewed_times = CREATE_TIME, NO_TIMESTAMP  # whose time is theirs, and the broker's if it is that
+        self._renewed_times = CREATE_TIME, NO_TIMESTAMP  # the broker's time, if it is theirs
 
     # --- a group ------------------------------------------------------------------------------------------------
 
