@@ -58,7 +58,7 @@ class Cleaner:
         self._segments = [Segment(files, job.directory, base, self._config) for base, _ in job.segments]
         for segment, (_, size) in zip(self._segments, job.segments, strict=True):
             segment.size = size
-        self._ends = [*(base for base, _ in job.segments[1:]), job.end_offset]
+        self._ends = [*(base for base, _ in job.segments[1:]), job.end_offset][: len(job.segments)]
         self._offsets = OffsetMap(self._map_bytes(), job.load_factor)
         self._done = self._told = 0
         self._total = sum(size for _, size in job.segments) + sum(s.size for s in self._dirty())

@@ -70,7 +70,8 @@ def groups(segments: list[Segment], end_offset: int, config: TopicConfig) -> Ite
     them ends at `end_offset`."""
     group: list[Segment] = []
     size = index_size = 0
-    for segment, end in zip(segments, [*(s.base_offset for s in segments[1:]), end_offset], strict=True):
+    ends = [*(segment.base_offset for segment in segments[1:]), end_offset]
+    for segment, end in zip(segments, ends, strict=False):  # of no segments there is still an end
         entries = segment.size // max(1, config.index_interval_bytes) * 12
         is_full = group and (
             size + segment.size > config.segment_bytes
