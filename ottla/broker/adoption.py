@@ -46,6 +46,10 @@ logger = logging.getLogger(__name__)
 
 STORE_NAME = "ottla-metadata.db"
 _NEW_EPOCH = 0
+_IDS_PER_MS_BITS = 12
+"""Producer ids go on far above those of Kafka, and of anybody who took the directory over before. A broker that goes
+back to Kafka would get its next ids from there, and take records of a new producer for those of one that we served: it
+would drop them as duplicates."""
 
 Settings = dict[ConfigResource, dict[str, str]]
 
@@ -57,6 +61,7 @@ class Adoption(NamedTuple):
     cluster_id: str
     image: KraftImage
     end_offset: int
+    first_producer_id: int
     settings: Settings
     leader_epochs: Mapping[TopicPartition, int]
     """The newest epoch in each log: one that is in use must not begin again."""
@@ -82,8 +87,7 @@ def is_done(files: Files, directory: str) -> bool:
     if _read_marker(files, marker) != now:
         raise ConfigError(
             f"Apache Kafka has run in {directory} since Ottla took it over, and {STORE_NAME} does not know what it "
-            f"changed: use another directory, or move {STORE_NAME} and {ADOPTED} out of the way to take it over "
-            "again as it is now. Nothing was changed"
+            "changed: a directory that went back to Apache Kafka stays there. Nothing was changed"
         )
     return True
 
@@ -107,7 +111,8 @@ def examine(
         raise ConfigError(f"{directory} cannot be taken over from Apache Kafka: {error}") from error
     epochs = {partition: _latest_epoch(files, path) for partition, path in here.items()}
     _warn(image, missing(image, here), config.node_id)
-    return Adoption(directory, found.cluster_id, image, end_offset, settings, epochs)
+    first_id = max(image.next_producer_id, now_ms << _IDS_PER_MS_BITS)
+    return Adoption(directory, found.cluster_id, image, end_offset, first_id, settings, epochs)
 
 
 def _latest_epoch(files: Files, directory: str) -> int:
@@ -181,7 +186,7 @@ def _told(adoption: Adoption) -> str:
         f"took over cluster {adoption.cluster_id} of Apache Kafka, metadata.version "
         f"{image.features.get(METADATA_VERSION, 0)}, up to offset {adoption.end_offset} of its metadata: "
         f"{len(image.topics)} topics, {sum(len(topic.partitions) for topic in image.topics.values())} partitions, "
-        f"{sum(map(len, adoption.settings.values()))} settings; producer ids go on from {image.next_producer_id}"
+        f"{sum(map(len, adoption.settings.values()))} settings; producer ids go on from {adoption.first_producer_id}"
     )
 
 
@@ -193,9 +198,8 @@ def _writes(adoption: Adoption, node_id: int) -> Iterator[Op]:
         yield from _topic_writes(topic, adoption.leader_epochs, node_id)
     for resource, values in adoption.settings.items():
         yield Create(path_of(resource), ConfigNode.encode(values))
-    if (following := adoption.image.next_producer_id) > 0:
-        block = ProducerIdBlockNode(node_id, following - 1, following - 1)
-        yield Create(paths.PRODUCER_ID_BLOCK, block.encode())
+    last = adoption.first_producer_id - 1
+    yield Create(paths.PRODUCER_ID_BLOCK, ProducerIdBlockNode(node_id, last, last).encode())
 
 
 def _topic_writes(topic: KraftTopic, epochs: Mapping[TopicPartition, int], node_id: int) -> Iterator[Op]:

@@ -20,7 +20,7 @@ from tests.oracles import apache_kafka
 
 _START_SECONDS_MAX, _STOP_SECONDS_MAX = 60.0, 30.0
 _ESTABLISHED = "01"  # in the kernel's table of connections
-FETCH, _API_VERSIONS = 1, 18
+FETCH, _API_VERSIONS, _INCREMENTAL_ALTER_CONFIGS = 1, 18, 44
 _OTTLA = [sys.executable, "-c", "import sys; from ottla.cli.main import main; sys.exit(main())"]
 
 
@@ -143,6 +143,15 @@ def served_apis(bootstrap_server: str) -> dict[int, tuple[int, int]]:
     assert error == 0
     rows = [struct.unpack_from(">hhh", answer, 6 + 6 * number) for number in range(count)]
     return {key: (oldest, newest) for key, oldest, newest in rows}
+
+
+def set_for_all_brokers(bootstrap_server: str, key: str, value: str) -> None:
+    """Clients that cannot leave out the name of a broker cannot do this."""
+    texts = [struct.pack(">h", len(text)) + text.encode() for text in (key, value)]
+    change = struct.pack(">bhi", 4, 0, 1) + texts[0] + b"\0" + texts[1]
+    header = struct.pack(">hhih", _INCREMENTAL_ALTER_CONFIGS, 0, 1, -1)
+    answer = _ask(bootstrap_server, header + struct.pack(">i", 1) + change + b"\0")
+    assert struct.unpack_from(">iih", answer) == (0, 1, 0), answer
 
 
 class StoredBatch(NamedTuple):

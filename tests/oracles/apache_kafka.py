@@ -4,7 +4,9 @@ The jars come through Maven, once, into build/jars. A broker takes some 5 second
 """
 
 import fcntl
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -40,6 +42,7 @@ def apache_kafka(
     *,
     data_dir: Path | None = None,
     version: str = VERSION,
+    node_id: int = 1,
     java: Sequence[str] = ("-Xmx1g", "-Xms256m"),
 ) -> Iterator[ApacheKafka]:
     """One node, formatted and started, until the block ends. `config` adds to server.properties.
@@ -51,7 +54,7 @@ def apache_kafka(
     base.mkdir(parents=True, exist_ok=True)
     port, controller_port = _free_ports(2)
     properties = base / "server.properties"
-    settings = {**_settings(base / "data", port, controller_port), **(config or {})}
+    settings = {**_settings(node_id, base / "data", port, controller_port), **(config or {})}
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     command = ["java", *java, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
     _format(command, properties)
@@ -100,11 +103,17 @@ def fetch(pom: Path, name: str, *options: str) -> Path:
     return directory
 
 
-def _settings(data: Path, port: int, controller_port: int) -> dict[str, str]:
+def stop(broker: ApacheKafka) -> None:
+    """End it as its own script does, so that it says goodbye to its files; returns when it is gone."""
+    os.kill(broker.pid, signal.SIGTERM)
+    os.waitid(os.P_PID, broker.pid, os.WEXITED | os.WNOWAIT)  # who started it still wants to hear of it
+
+
+def _settings(node_id: int, data: Path, port: int, controller_port: int) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "node.id": str(node_id),
+        "controller.quorum.voters": f"{node_id}@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "log.dirs": str(data),
