@@ -47,6 +47,7 @@ from ottla.storage.txn_index import AbortedTxn
 
 RENEWED_BYTES = 16 << 10
 """How large batches become that are made of old messages."""
+BITS_PER_KEY = 2
 
 
 class Copier:
@@ -66,6 +67,9 @@ class Copier:
         self._config = config
         self._offsets = offsets
         self._mapped_end = mapped_end
+        first_dirty = min(job.first_dirty_offset, mapped_end)
+        self._newest_from = first_dirty if _is_dense(offsets, mapped_end - first_dirty) else mapped_end
+        self._newest = offsets.newest(self._newest_from, mapped_end)
         self._txns = PassedTxns(aborted)
         self._horizon_ms = job.now_ms + config.delete_retention_ms
         self._last: Segment | None = None  # of the group, that holds anything
@@ -123,12 +127,13 @@ class Copier:
             section = opened(header, data)
             sifted = sift(
                 section,
-                0,
                 len(section),
                 header.count,
                 header.base_offset,
                 self._mapped_end,
                 self._keeps_tombstones(header),
+                self._newest,
+                self._newest_from,
                 self._offsets,
             )
             self._keep(header, data, section, sifted, is_needed)
@@ -223,6 +228,11 @@ class Copier:
             delete_horizon_ms=self._horizon_ms if has_tombstones else None,
         )
         self.out.write(read_header(batch), batch)
+
+
+def _is_dense(offsets: OffsetMap, count: int) -> bool:
+    """Do so many bits take up little beside the map? A log with large gaps has few keys for its offsets."""
+    return count <= BITS_PER_KEY * offsets.keys_max
 
 
 class Output:
