@@ -166,8 +166,8 @@ class Log:
             position += batch.size
 
     def _segment_for(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
-        active, newest_ms = self.segments.active, batches[0].max_timestamp
-        is_old = active.is_old_at(newest_ms if newest_ms >= 0 else now_ms)
+        active = self.segments.active
+        is_old = active.is_old_at(batches[0].max_timestamp, now_ms)
         if not is_old and active.has_room_for(size, batches[-1].last_offset):
             return active
         # A segment starts where the log ends, so that a hole between two is known for what it is; only a gap that its

@@ -76,6 +76,7 @@ class Segment:
         self._unindexed_bytes = 0
         self._newest = self._timed = Newest(NO_TIMESTAMP, base_offset)  # the second is in the time index
         self._first_timestamp: int | None = None
+        self._untimed_since: int | None = None
         self._recent: dict[int, tuple[int, BatchHeader]] = {}
         """The last batches written, by first offset: readers at the end of a log need not look for them."""
         self._next: dict[int, int] = {}
@@ -138,10 +139,14 @@ class Segment:
         newest = self.newest.timestamp
         return self.times.entries.entry(0)[0] if self.times.entries.count else newest
 
-    def is_old_at(self, timestamp: int) -> bool:
-        """Does a record of that time belong into another segment?"""
-        first = self.first_timestamp
-        return first >= 0 and timestamp - first > self._config.segment_ms
+    def is_old_at(self, timestamp: int, now_ms: int) -> bool:
+        """Does a record of that time belong into another segment? Where none has a time, it counts from the first of
+        them that this broker wrote: otherwise such a segment would grow, and stay, for as long as somebody writes."""
+        if (first := self.first_timestamp) >= 0:
+            return (timestamp if timestamp >= 0 else now_ms) - first > self._config.segment_ms
+        if self._untimed_since is None:
+            self._untimed_since = now_ms
+        return self.size > 0 and now_ms - self._untimed_since > self._config.segment_ms
 
     def has_room_for(self, size: int, last_offset: int) -> bool:
         """Can `size` bytes up to `last_offset` follow, or must a new segment start?"""

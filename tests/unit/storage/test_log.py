@@ -162,6 +162,20 @@ def test_a_segment_is_followed_by_another_before_it_grows_too_large(disk):
     assert bases(log) == [0, 3, 6]
 
 
+def test_a_new_segment_starts_segment_ms_after_the_first_record_without_a_time(disk):
+    log = open_log(disk, config(segment_ms=100))
+    for late in (0, 100, 101, 150, 201, 202, 303):
+        put(log, b"v", at_ms=-1, now_ms=NOW + late)
+    assert bases(log) == [0, 2, 6]
+
+
+def test_records_from_the_past_and_the_future_in_turns_start_no_segment_each(disk):
+    log = open_log(disk, config(segment_ms=100, message_timestamp_after_max_ms=10**15))
+    for n in range(20):
+        put(log, at_ms=0 if n % 2 else NOW + 10**12, now_ms=NOW)
+    assert len(log.segments) <= 2
+
+
 def test_a_segment_is_followed_by_another_when_its_first_batch_is_too_old(disk):
     log = open_log(disk, config(segment_ms=100))
     for at_ms in (0, 100, 50, 101, 150, 202):
