@@ -4,12 +4,13 @@ The checkpoints are read first and the segments after them, so that what a runni
 the logs longer than the checkpoints say.
 """
 
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ottla.core.errors import ProtocolError
-from ottla.core.ids import PartitionDirectory, TopicPartition
+from ottla.core.ids import PartitionDirectory, TopicPartition, format_id
 from ottla.storage import checkpoints
 from ottla.storage.files import Files
 from ottla.storage.inspection.findings import Findings
@@ -46,7 +47,7 @@ class Inspection:
     partitions: dict[str, Diagnosis] = field(default_factory=dict)
     bad_ids: list[str] = field(default_factory=list)
     """Partitions whose topic id cannot be right."""
-    topic_ids: dict[str, object] = field(default_factory=dict)
+    topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
     is_partition: bool = False
 
 
@@ -177,7 +178,7 @@ def _topic_id(files: Files, found: Inspection, directory: str, name: str, findin
 
 def _compare_ids(found: Inspection, findings: Findings) -> None:
     """Partitions of one topic have one id. Where two disagree nobody can tell who is right; of three, two can."""
-    by_topic: dict[str, dict[str, object]] = {}
+    by_topic: dict[str, dict[str, uuid.UUID]] = {}
     for name, topic_id in found.topic_ids.items():
         by_topic.setdefault(name.rpartition("-")[0], {})[name] = topic_id
     for ids in by_topic.values():
@@ -186,7 +187,7 @@ def _compare_ids(found: Inspection, findings: Findings) -> None:
             if topic_id != usual or votes * 2 == len(ids):
                 path = f"{found.directory}/{name}/{checkpoints.PARTITION_METADATA}"
                 findings.damage(
-                    path, None, f"says topic id {topic_id}, and that of another partition differs"
+                    path, None, f"says topic id {format_id(topic_id)}, and that of another partition differs"
                 )
                 if votes * 2 > len(ids):
                     found.bad_ids.append(name)

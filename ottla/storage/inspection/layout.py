@@ -81,6 +81,10 @@ class Layout:
         beyond = base + 2**31
         return min(self.bases[at], beyond) if at < len(self.bases) else beyond
 
+    def ends_of(self, base: int) -> frozenset[int]:
+        """Offsets at which the log once ended, by its snapshots, if this is its last segment."""
+        return frozenset(self.snapshots if base == self.bases[-1] else ())
+
 
 def looks_like_a_partition(files: Files, directory: str) -> bool:
     """Does the directory itself hold segments, or what stands beside them?"""

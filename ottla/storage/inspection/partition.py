@@ -24,8 +24,17 @@ from ottla.storage.inspection.reigns import Reigns, believe, contradicting
 from ottla.storage.inspection.replaying import Replay
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
+STRETCHES_MAX = 1000
 Progress = Callable[[int], None]
 """Hears of bytes that have been looked at."""
+
+
+class Stretch(NamedTuple):
+    """Bytes of a segment that are not what was written."""
+
+    start: int
+    end: int
+    is_mendable: bool
 
 
 @dataclass(slots=True)
@@ -34,13 +43,22 @@ class SegmentState:
 
     base_offset: int
     size: int
-    is_damaged: bool = False
-    """Some of its bytes are not whole batches."""
+    damage: list[Stretch] = field(default_factory=list)
+    """The first STRETCHES_MAX of them."""
     tail: int | None = None
     """From here on nothing whole follows, up to the end of the log."""
+    lying_epochs: bool = False
+    """Some batches carry another epoch than the one to go by."""
     stale_indexes: bool = False
     stale_txns: bool = False
+    is_exact: bool = False
+    """Is all in the log that the transactions in this segment depend on?"""
     end_offset: int = 0
+
+    @property
+    def is_only_torn(self) -> bool:
+        """Is a tail all that is wrong with its bytes?"""
+        return self.tail is not None and len(self.damage) == 1 and not self.lying_epochs
 
 
 @dataclass(slots=True)
@@ -53,8 +71,6 @@ class Diagnosis:
     epochs: list[EpochStart] = field(default_factory=list)
     """The ones to go by."""
     bad_epochs: bool = False
-    lying_epochs: bool = False
-    """Some batches carry another epoch than the one to go by."""
     unreadable: list[str] = field(default_factory=list)
     """Files that can only be put right by hand."""
     unnumbered: list[str] = field(default_factory=list)
@@ -178,7 +194,7 @@ class _Segment:
         by_time = None if times is None else TimeCursor(times, base, self._scope.findings)
         txns_path = self._layout.path(base, TXN_INDEX_SUFFIX)
         txns = TxnCursor(self._txn_file(stack), txns_path, base, limit, self._scope.findings)
-        pieces = Pieces(log, state.size, base, self._found.end_offset, limit)
+        pieces = Pieces(log, state.size, base, self._found.end_offset, limit, self._layout.ends_of(base))
         for piece in pieces:
             if piece.fault is not None:
                 self._take_fault(piece)
@@ -188,7 +204,8 @@ class _Segment:
                     by_time.step_over(pieces.next_offset)
             else:
                 self._take_batch(piece, by_offset, by_time, txns)
-            self._found.end_offset = max(self._found.end_offset, pieces.next_offset)
+            if piece.start != state.tail:
+                self._found.end_offset = max(self._found.end_offset, pieces.next_offset)
             self._scope.progress(piece.end - piece.start)
         exact, growing = self._replay.is_exact, self._growing
         for cursor in (by_offset, by_time):
@@ -197,7 +214,7 @@ class _Segment:
                 state.stale_indexes |= not cursor.is_good
         txns.finish(self._found.end_offset, exact=exact, growing=growing or state.tail is not None)
         state.stale_indexes |= by_offset is None or by_time is None
-        state.stale_txns = not txns.is_good
+        state.stale_txns, state.is_exact = not txns.is_good, exact
         if self._unread:
             self._scope.findings.note(
                 self._path,
@@ -232,7 +249,8 @@ class _Segment:
         if is_end and self._growing:
             self._scope.findings.note(self._path, piece.start, f"{piece.fault}: it is being written just now")
             return
-        state.is_damaged = True
+        if len(state.damage) < STRETCHES_MAX:
+            state.damage.append(Stretch(piece.start, piece.end, piece.mended_offset is not None))
         if is_end and piece.mended_offset is None:
             state.tail = piece.start
         behind = "" if not is_end else "; the log ends here"
@@ -307,7 +325,9 @@ def _epochs(files: Files, directory: str, found: Diagnosis, reigns: Reigns, scop
             f"epoch {last.epoch} starts at {last.start_offset}, and the log ends at {found.end_offset}",
         )
     for run in contradicting(reigns.runs, found.epochs):
-        found.lying_epochs = True
+        for state in found.segments:
+            overlaps = state.base_offset <= run.last_offset and run.start_offset < state.end_offset
+            state.lying_epochs |= overlaps
         scope.findings.damage(
             run.path,
             run.position,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi
 
-from ottla.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT
+from ottla.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT, NO_LEADER_EPOCH
 from ottla.storage.files import File, aligned_buffer
 from ottla.storage.scan import (
     LENGTH_MIN,
@@ -96,7 +96,18 @@ class Window:
 class Pieces:
     """Takes one segment apart. `next_offset` is where the whole batches seen so far end."""
 
-    def __init__(self, file: File, size: int, base_offset: int, expected: int, limit: int) -> None:
+    def __init__(
+        self,
+        file: File,
+        size: int,
+        base_offset: int,
+        expected: int,
+        limit: int,
+        ends: frozenset[int] = frozenset(),
+    ) -> None:
+        """`expected` is where the segment before ended, `limit` where the next one starts; `ends` are offsets at which
+        the log is known to have ended once, if this is its last segment."""
+        self._ends = ends
         self._window = Window(file, size)
         self._size = size
         self._limit = limit
@@ -125,6 +136,9 @@ class Pieces:
             return Piece(position, batch.end, batch, None, fault, self._place_of(batch, following))
         self._has_legacy |= batch.magic < 2
         self.next_offset = batch.next_offset
+        if batch.magic == 2 and batch.leader_epoch < NO_LEADER_EPOCH:
+            fault = f"leader epoch {batch.leader_epoch} cannot be"
+            return Piece(position, batch.end, batch, None, fault, batch.base_offset)
         is_small = batch.size <= BATCH_BYTES_MAX
         return Piece(position, batch.end, batch, window.at(position, batch.size) if is_small else None)
 
@@ -146,7 +160,14 @@ class Pieces:
                 f"offset {batch.base_offset} stands where {expected} was expected,"
                 f" and {following.base_offset} follows"
             )
-        return None if batch.leader_epoch >= -1 or batch.magic < 2 else "its leader epoch cannot be"
+        if is_behind_gap and batch.end == self._size and self._once_ended_with(batch):
+            return f"offset {batch.base_offset} stands where {expected} was expected, and a snapshot agrees"
+        return None
+
+    def _once_ended_with(self, batch: BatchAt) -> bool:
+        """Did the log once end where it would if there were no gap before this batch, its last one?"""
+        count = batch.next_offset - batch.base_offset
+        return self.next_offset + count in self._ends and batch.next_offset not in self._ends
 
     def _place_of(self, batch: BatchAt, following: BatchAt | None) -> int | None:
         """The base offset of a batch whose own is wrong: the room between its neighbours, if that fits exactly."""

@@ -1,0 +1,76 @@
+"""Where bytes go before anything in their place changes: copied, synced, and never touched again.
+
+quarantine/orders-0/00000000000000000000.log.4096-8192      bytes 4096 to 8192 of that segment
+quarantine/orders-0/leader-epoch-checkpoint                 a whole file
+quarantine/recovery-point-offset-checkpoint.1               the second of that name
+"""
+
+from ottla.storage.files import File, Files
+from ottla.storage.scan import SCAN_BYTES
+
+COPIES_MAX = 10_000
+
+
+class Quarantine:
+    """The quarantine of one log directory."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self.directory = directory
+
+    def keep(self, path: str, owner: str = "", start: int = 0, end: int | None = None) -> str:
+        """Copy bytes of a file; returns where to. The same bytes under the same name are kept once."""
+        source = self._files.open(path)
+        try:
+            size = source.size()
+            stretch = "" if end is None else f".{start}-{end}"
+            stop = size if end is None else min(end, size)
+            directory = f"{self.directory}/{owner}".rstrip("/")
+            self._files.make_directory(directory)
+            name = f"{directory}/{path.rpartition('/')[2]}{stretch}"
+            target, is_there = self._place(source, start, stop, name)
+            if not is_there:
+                self._copy(source, start, stop, target)
+                self._files.sync_directory(directory)
+            return target
+        finally:
+            source.close()
+
+    def _place(self, source: File, start: int, end: int, name: str) -> tuple[str, bool]:
+        """A name that nothing else has, or one that has these bytes already: of a run that was interrupted."""
+        for number in range(COPIES_MAX):
+            target = f"{name}.{number}" if number else name
+            if not self._files.exists(target):
+                return target, False
+            if self._is_same(source, start, end, target):
+                return target, True
+        raise OSError(None, f"has more than {COPIES_MAX} copies", name)
+
+    def _is_same(self, source: File, start: int, end: int, target: str) -> bool:
+        kept = self._files.open(target)
+        try:
+            if kept.size() != end - start:
+                return False
+            return all(
+                source.read_at(at, min(SCAN_BYTES, end - at)) == kept.read_at(at - start, SCAN_BYTES)
+                for at in range(start, end, SCAN_BYTES)
+            )
+        finally:
+            kept.close()
+
+    def _copy(self, source: File, start: int, end: int, target: str) -> None:
+        temporary = self._files.open(f"{target}.tmp", create=True)
+        try:
+            temporary.truncate(0)
+            copy(source, start, end, temporary)
+            temporary.sync()
+        finally:
+            temporary.close()
+        self._files.rename(f"{target}.tmp", target)
+
+
+def copy(source: File, start: int, end: int, target: File, at: int = 0) -> None:
+    """Bytes [start, end) of one file to byte `at` of another, a little at a time."""
+    for position in range(start, end, SCAN_BYTES):
+        data = source.read_at(position, min(SCAN_BYTES, end - position))
+        target.write_at(at + position - start, data)

@@ -1,0 +1,205 @@
+"""A segment written anew: without what is damaged, and with indexes that fit.
+
+The new one is written beside the old as `.cleaned`, synced, renamed to `.swap`, and put in place as a compaction's
+result is. A crash on the way leaves the old segment or the new one.
+"""
+
+from collections.abc import Iterator
+
+from ottla.records.batch import HEADER_SIZE, NO_LEADER_EPOCH, assign_offsets
+from ottla.storage.epochs import EpochStart
+from ottla.storage.files import File, Files
+from ottla.storage.index import OffsetIndex, TimeIndex
+from ottla.storage.inspection.layout import Layout
+from ottla.storage.inspection.pieces import Piece, Pieces, Window
+from ottla.storage.inspection.quarantine import Quarantine, copy
+from ottla.storage.inspection.reigns import epoch_at
+from ottla.storage.scan import SCAN_BYTES, BatchAt, parse_header, walk
+from ottla.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    NO_TIMESTAMP,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
+from ottla.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swaps
+
+INDEX_INTERVAL_BYTES = 4096
+INDEX_BYTES_MAX = 10 << 20
+"""Kafka's defaults: the topic's own settings are not known here, and an index may have any density."""
+_SUFFIXES = (TXN_INDEX_SUFFIX, TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX)  # the log comes last
+
+
+class Indexes:
+    """The offset and time index of a segment, written as its batches go by."""
+
+    def __init__(self, files: Files, stem: str, base_offset: int, ending: str) -> None:
+        self.offsets = OffsetIndex(files, f"{stem}{INDEX_SUFFIX}{ending}", base_offset, INDEX_BYTES_MAX)
+        self.times = TimeIndex(files, f"{stem}{TIME_INDEX_SUFFIX}{ending}", base_offset, INDEX_BYTES_MAX)
+        self._newest = NO_TIMESTAMP, base_offset
+        self._unindexed = 0
+        self.offsets.entries.create()
+        self.times.entries.create()
+
+    def note(self, batch: BatchAt, position: int) -> None:
+        if batch.max_timestamp > self._newest[0]:
+            self._newest = batch.max_timestamp, batch.last_offset
+        is_full = self.offsets.is_full or self.times.is_full
+        if self._unindexed > INDEX_INTERVAL_BYTES and not is_full:
+            self.offsets.append(batch.last_offset, position)
+            self.times.append(*self._newest)
+            self._unindexed = 0
+        self._unindexed += batch.size
+
+    def finish(self) -> None:
+        self.times.append(*self._newest)
+        for entries in (self.offsets.entries, self.times.entries):
+            entries.flush()
+            entries.sync()
+            entries.close()
+
+
+def rebuild_indexes(files: Files, layout: Layout, base: int) -> None:
+    """Offset and time index of a whole segment, each replaced in one step."""
+    path = layout.path(base, LOG_SUFFIX)
+    stem = path.removesuffix(LOG_SUFFIX)
+    log = files.open(path)
+    try:
+        indexes = Indexes(files, stem, base, ".tmp")
+        for batch in walk(log, 0, log.size()):
+            indexes.note(batch, batch.position)
+        indexes.finish()
+    finally:
+        log.close()
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        files.rename(f"{stem}{suffix}.tmp", f"{stem}{suffix}")
+    files.sync_directory(layout.directory)
+
+
+class Rewriting:
+    """One segment on its way to being whole again."""
+
+    def __init__(
+        self,
+        files: Files,
+        layout: Layout,
+        base: int,
+        expected: int,
+        epochs: list[EpochStart],
+        quarantine: Quarantine,
+        owner: str,
+    ) -> None:
+        self._files, self._layout, self._base = files, layout, base
+        self._expected = expected
+        self._epochs = epochs
+        self._quarantine, self._owner = quarantine, owner
+        self._path = layout.path(base, LOG_SUFFIX)
+        self._stem = self._path.removesuffix(LOG_SUFFIX)
+
+    def run(self) -> None:
+        self._write()
+        self._files.sync_directory(self._layout.directory)
+        for suffix in _SUFFIXES:
+            cleaned = f"{self._stem}{suffix}{CLEANED_SUFFIX}"
+            if self._files.exists(cleaned):
+                self._files.rename(cleaned, f"{self._stem}{suffix}{SWAP_SUFFIX}")
+        self._files.sync_directory(self._layout.directory)
+        finish_swaps(self._files, self._layout.directory)
+
+    def _write(self) -> None:
+        """The new segment, beside the old one, on the disk."""
+        log = self._files.open(self._path)
+        new = self._files.open(f"{self._path}{CLEANED_SUFFIX}", create=True)
+        try:
+            new.truncate(0)
+            indexes = Indexes(self._files, self._stem, self._base, CLEANED_SUFFIX)
+            self._copy_batches(log, new, indexes)
+            new.sync()
+            indexes.finish()
+        finally:
+            log.close()
+            new.close()
+        self._copy_txns()
+
+    def _copy_batches(self, log: File, new: File, indexes: Indexes) -> None:
+        written, gathered = 0, bytearray()
+        for piece, mended in self._kept(log):
+            batch = piece.batch
+            assert batch is not None
+            indexes.note(batch, written + len(gathered))
+            if mended is None and piece.data is None:
+                new.write_at(written, gathered)
+                written += len(gathered)
+                gathered.clear()
+                copy(log, piece.start, piece.end, new, written)
+                written += batch.size
+            else:
+                gathered += mended if mended is not None else piece.data or b""
+            if len(gathered) >= SCAN_BYTES:
+                new.write_at(written, gathered)
+                written += len(gathered)
+                gathered.clear()
+        if gathered:
+            new.write_at(written, gathered)
+
+    def _kept(self, log: File) -> Iterator[tuple[Piece, bytes | None]]:
+        """The batches that stay, and the bytes of those that are mended. The others go to the quarantine, in one
+        piece where they lie side by side."""
+        lost: tuple[int, int] | None = None
+        limit, ends = self._layout.limit_of(self._base), self._layout.ends_of(self._base)
+        for piece in Pieces(log, log.size(), self._base, self._expected, limit, ends):
+            if piece.fault is not None and piece.mended_offset is None:
+                lost = (lost[0] if lost else piece.start), piece.end
+                continue
+            if lost is not None:
+                self._quarantine.keep(self._path, self._owner, *lost)
+                lost = None
+            yield self._mend(log, piece)
+        if lost is not None:
+            self._quarantine.keep(self._path, self._owner, *lost)
+
+    def _mend(self, log: File, piece: Piece) -> tuple[Piece, bytes | None]:
+        """Write into a batch the offset and the epoch that it must have had. Both lie outside its checksum."""
+        batch = piece.batch
+        assert batch is not None
+        offset = batch.base_offset if piece.mended_offset is None else piece.mended_offset
+        epoch = batch.leader_epoch
+        if batch.magic == 2 and epoch != NO_LEADER_EPOCH:
+            right = epoch_at(self._epochs, offset)
+            epoch = max(epoch, NO_LEADER_EPOCH) if right is None else right
+        if (offset, epoch) == (batch.base_offset, batch.leader_epoch):
+            return piece, None
+        self._quarantine.keep(self._path, self._owner, piece.start, piece.end)
+        data = bytearray(log.read_at(piece.start, batch.size))
+        assign_offsets(data, 0, offset, epoch)
+        header = parse_header(data[:HEADER_SIZE], 0, piece.start, piece.end, self._path)
+        return piece._replace(batch=header), bytes(data)
+
+    def _copy_txns(self) -> None:
+        """What was aborted stays aborted: the swap takes the transaction index along."""
+        if not self._layout.has(self._base, TXN_INDEX_SUFFIX):
+            return
+        old = self._files.open(f"{self._stem}{TXN_INDEX_SUFFIX}")
+        new = self._files.open(f"{self._stem}{TXN_INDEX_SUFFIX}{CLEANED_SUFFIX}", create=True)
+        try:
+            new.truncate(0)
+            copy(old, 0, old.size(), new)
+            new.sync()
+        finally:
+            old.close()
+            new.close()
+
+
+def cut_tail(
+    files: Files, layout: Layout, base: int, position: int, quarantine: Quarantine, owner: str
+) -> None:
+    """Drop what was never finished, or will never be read: from `position` to the end of the log."""
+    path = layout.path(base, LOG_SUFFIX)
+    log = files.open(path)
+    try:
+        if not Window(log, log.size()).are_zeros(position):
+            quarantine.keep(path, owner, position, log.size())
+        log.truncate(position)
+        log.sync()
+    finally:
+        log.close()
