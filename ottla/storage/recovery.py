@@ -82,6 +82,9 @@ def _load(
         if not Check(loaded, segment).run():
             _drop_from(files, directory, loaded, segment.base_offset + 1)
             break
+    for segment in suspects:
+        if segment.base_offset < loaded.segments.active.base_offset:
+            segment.times.append(*segment.newest)  # as the last entry of one that was closed
     if loaded.end_offset < loaded.log_start_offset:
         _start_over(files, directory, config, loaded)
     if loaded.rebuilds_epochs:
