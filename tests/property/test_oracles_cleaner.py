@@ -6,7 +6,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -142,9 +142,19 @@ def test_both_find_the_same_part_of_a_log_to_be_dirty(apache, tmp_path):
     for_each_seed(judge)
 
 
+class Round(NamedTuple):
+    """Two logs of the same history after another cleaning: one by us, one by Apache."""
+
+    cleaning: Cleaning
+    ours: Segments
+    theirs: Segments
+    our_outcome: Outcome | Failed
+    their_outcome: Outcome
+
+
 def in_rounds(
     apache: KafkaStorage, root: Path, pick: random.Random, config: dict[str, str]
-) -> Iterator[tuple[Segments, Segments, Cleaning]]:
+) -> Iterator[Round]:
     """Write the same to two logs, let Apache clean one and us the other; again and again."""
     ours, theirs, history, checkpoint = root / "ours" / "t-0", root / "theirs" / "t-0", History(pick), None
     for _ in range(pick.randint(1, 3)):
@@ -161,16 +171,16 @@ def in_rounds(
         cleaning = Cleaning(checkpoint, history.now_ms)
         expected = clean_theirs(apache, theirs, config, cleaning)
         outcome = compact(ours, config, cleaning)
-        yield apache.dump(ours), apache.dump(theirs), cleaning
-        assert outcome == expected, (cleaning, config)
+        yield Round(cleaning, apache.dump(ours), apache.dump(theirs), outcome, expected)
         checkpoint = expected.end_offset
 
 
 def test_both_leave_the_same_batches_after_each_of_several_cleanings(apache, tmp_path):
     def judge(pick: random.Random) -> None:
         config = {**random_config(pick), "segment.bytes": "1000000"}
-        for ours, theirs, cleaning in in_rounds(apache, tmp_path / str(pick.random()), pick, config):
-            expect_same(ours, theirs, cleaning, config)
+        for each in in_rounds(apache, tmp_path / str(pick.random()), pick, config):
+            expect_same(each.ours, each.theirs, each.cleaning, config)
+            assert each.our_outcome == each.their_outcome, (each.cleaning, config)
 
     for_each_seed(judge)
 
@@ -178,10 +188,13 @@ def test_both_leave_the_same_batches_after_each_of_several_cleanings(apache, tmp
 def test_both_leave_the_same_records_in_segments_that_stay_small(apache, tmp_path):
     def judge(pick: random.Random) -> None:
         config = {**random_config(pick), "segment.bytes": pick.choice(["600", "1500", "6000"])}
-        for ours, theirs, cleaning in in_rounds(apache, tmp_path / str(pick.random()), pick, config):
-            expect_alike(ours, theirs, cleaning, config)
-            if cleaning.checkpoint is None:  # later on, sizes depend on compressors
-                assert [s["base_offset"] for s in ours] == [s["base_offset"] for s in theirs], config
+        for each in in_rounds(apache, tmp_path / str(pick.random()), pick, config):
+            expect_alike(each.ours, each.theirs, each.cleaning, config)
+            assert isinstance(each.our_outcome, Outcome)
+            assert each.our_outcome.end_offset == each.their_outcome.end_offset
+            if each.cleaning.checkpoint is None:  # later on, sizes depend on compressors
+                bases = [[segment["base_offset"] for segment in log] for log in (each.ours, each.theirs)]
+                assert bases[0] == bases[1], config
 
     for_each_seed(judge)
 
