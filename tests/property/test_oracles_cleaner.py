@@ -45,6 +45,7 @@ def for_each_seed(judge: Callable[[random.Random], None]) -> None:
 def random_config(pick: random.Random) -> dict[str, str]:
     return {
         "cleanup.policy": "compact",
+        "message.timestamp.type": pick.choice(["CreateTime", "CreateTime", "LogAppendTime"]),
         "delete.retention.ms": pick.choice(["0", "1000", "86400000"]),
         "index.interval.bytes": pick.choice(["0", "300", "4096"]),
         "min.compaction.lag.ms": pick.choice(["0", "0", "0", "1000", "3000"]),
@@ -162,7 +163,7 @@ def in_rounds(
         if pick.random() < 0.7:
             written += history.end_transactions()
         for directory in (ours, theirs):
-            log = opened(directory, {})
+            log = opened(directory, {"message.timestamp.type": config["message.timestamp.type"]})
             write(log, written)
             log.close()
         history.now_ms += pick.choice([0, 1, 999, 1000, 100_000_000])
