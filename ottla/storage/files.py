@@ -13,6 +13,7 @@ import errno
 import fcntl
 import mmap
 import os
+import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -23,6 +24,9 @@ from ottla.core.types import Buffer
 
 HANDLES_MAX = 1024
 T = TypeVar("T")
+_FLOCK = struct.Struct(
+    "@hhqqi4x"
+)  # type, whence, start, length (0: all), process (0: it belongs to the file)
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
@@ -324,12 +328,14 @@ class OsFile:
 class OsFileLock:
     """A lock of the kernel. It goes with the process, so a file that a dead one left behind is no obstacle.
 
-    `flock` belongs to the open file and not to the process: two brokers in one process exclude each other too."""
+    `flock` belongs to the open file and not to the process: two brokers in one process exclude each other too. Java
+    takes locks of the other kind, so that is taken as well where it can belong to the file."""
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_whole(self._fd, fcntl.F_WRLCK)
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
         except OSError:
@@ -338,11 +344,22 @@ class OsFileLock:
 
     def release(self) -> None:
         if self._fd >= 0:
-            fcntl.flock(
-                self._fd, fcntl.LOCK_UN
-            )  # closing alone would leave it to a child that was forked since
+            # Closing alone would leave them to a child that was forked since.
+            _lock_whole(self._fd, fcntl.F_UNLCK)
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = -1
+
+
+def _lock_whole(fd: int, kind: int) -> None:
+    """Take or give back a lock that `fcntl` of any process respects. Raises BlockingIOError if somebody has it."""
+    if hasattr(fcntl, "F_OFD_SETLK"):  # only Linux has it
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0))
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(error.errno, "it is locked") from None
+            # A file system without such locks: Java cannot take them either.
 
 
 def aligned_buffer(size: int) -> memoryview:

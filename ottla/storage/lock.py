@@ -1,7 +1,7 @@
 """One broker per data directory: two of them writing the same segments would spoil both.
 
-The file is called as Kafka calls it, and holds the number of the process. Kafka's own lock is of another kind, so it
-does not keep a broker of Kafka out; nor the tools that only read.
+The file is called as Kafka calls it, and holds the number of the process. On Linux it keeps a broker of Kafka out, too,
+and is kept out by one; tools that only read do not ask for it.
 """
 
 from ottla.core.errors import OttlaError

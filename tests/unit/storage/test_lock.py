@@ -21,6 +21,17 @@ print("held", flush=True)
 sys.stdin.read()
 """
 
+HOLD_AS_JAVA_DOES = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held", flush=True)
+    sys.stdin.read()
+except BlockingIOError:
+    print("refused", flush=True)
+"""
+
 
 @pytest.fixture(params=["os", "simulated"])
 def place(request, tmp_path) -> tuple[Files, str]:
@@ -97,3 +108,22 @@ def test_another_process_holds_it_until_it_is_killed(tmp_path):
 def test_a_directory_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         DirectoryLock(OsFiles(), str(tmp_path / "nowhere"))
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux has locks that keep Java out and belong to a file"
+)
+def test_a_broker_of_apache_kafka_and_ours_keep_each_other_out(tmp_path):
+    def kafka():
+        command = [sys.executable, "-c", HOLD_AS_JAVA_DOES, str(tmp_path / LOCK_NAME)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    lock = DirectoryLock(OsFiles(), str(tmp_path))
+    with kafka() as refused:
+        assert refused.stdout.readline() == b"refused\n"
+    lock.close()
+    with kafka() as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(DirectoryInUseError):
+            DirectoryLock(OsFiles(), str(tmp_path))
+    DirectoryLock(OsFiles(), str(tmp_path)).close()
