@@ -47,7 +47,10 @@ class Quarantine:
         raise OSError(None, f"has more than {COPIES_MAX} copies", name)
 
     def _is_same(self, source: File, start: int, end: int, target: str) -> bool:
-        kept = self._files.open(target)
+        try:
+            kept = self._files.open(target)
+        except OSError:
+            return False  # a directory, or a link that leads nowhere: the name is taken, that is all
         try:
             if kept.size() != end - start:
                 return False

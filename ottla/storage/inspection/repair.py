@@ -44,7 +44,7 @@ def _is_log_directory(files: Files, directory: str) -> bool:
     return any(files.exists(f"{directory}/{name}") for name in marks)
 
 
-def repair(files: Files, found: Inspection, tell: Tell = lambda step: None) -> None:
+def repair_all(files: Files, found: Inspection, tell: Tell = lambda step: None) -> None:
     """Do what the inspection calls for, and say each step when it is done. The caller holds the lock."""
     _Repair(files, found, tell).run()
 

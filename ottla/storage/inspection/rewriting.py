@@ -119,6 +119,8 @@ class Rewriting:
         finally:
             log.close()
             new.close()
+        # Old records have no time of their own: how long they are kept is counted from that of the file.
+        self._files.set_modified(f"{self._path}{CLEANED_SUFFIX}", self._files.modified_ms(self._path))
         self._copy_txns()
 
     def _copy_batches(self, log: File, new: File, indexes: Indexes) -> None:
