@@ -45,18 +45,23 @@ class CompactionProgress:
         bars = self._bars = self._bars or _bars(self._stream)
         for each in found:
             if each.topic not in self._tasks:
-                self._tasks[each.topic] = bars.add_task(each.topic, total=None, phases="")
+                self._tasks[each.topic] = bars.add_task(each.topic, total=None, about="")
             task = self._tasks[each.topic]
-            total = each.total_bytes or None  # a bar that only moves, as long as nobody knows
-            bars.update(task, completed=each.done_bytes, total=total, phases=str(each), refresh=False)
+            total = 1.0 if each.fraction else None  # it only moves as long as nobody knows
+            bars.update(task, completed=each.fraction, total=total, about=about(each), refresh=False)
         bars.refresh()
 
 
 def line(found: Progress) -> str:
-    """`orders: 1 mapping, 2 done; 12.0 MiB of 24.0 MiB`."""
+    """`orders: 25 %, 1 mapping, 2 waiting; 12.0 MiB of 16.0 MiB`."""
+    return f"{found.topic}: {found.fraction:.0%}, {about(found)}".replace("%", " %")
+
+
+def about(found: Progress) -> str:
+    """Phases, and the bytes of partitions that have begun."""
     if not found.total_bytes:
-        return f"{found.topic}: {found}"
-    return f"{found.topic}: {found}; {size(found.done_bytes)} of {size(found.total_bytes)}"
+        return str(found)
+    return f"{found}; {size(found.done_bytes)} of {size(found.total_bytes)}"
 
 
 def size(count: int) -> str:
@@ -71,14 +76,14 @@ def size(count: int) -> str:
 
 def _bars(stream: TextIO) -> "Bars":
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
     from rich.progress import Progress as Bars
 
     bars = Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        DownloadColumn(binary_units=True),
-        TextColumn("{task.fields[phases]}", markup=False),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[about]}", markup=False),
         console=Console(file=stream),
         transient=True,
         auto_refresh=False,

@@ -67,6 +67,13 @@ class Run:
     def is_over(self) -> bool:
         return self.phase in ("done", "failed")
 
+    @property
+    def fraction(self) -> float:
+        """How far it is, from 0 to 1, as well as is known."""
+        if self.is_over:
+            return 1.0
+        return min(1.0, self.done_bytes / self.total_bytes) if self.total_bytes else 0.0
+
     def hear(self, told: Status, now: float) -> None:
         """What its leader says."""
         if told.error_code:
@@ -232,6 +239,8 @@ class Progress(NamedTuple):
     """The runs of one topic, added up."""
 
     topic: str
+    fraction: float
+    """From 0 to 1, each partition alike: how large those are that wait is not known."""
     done_bytes: int
     total_bytes: int
     phases: dict[str, int]
@@ -252,6 +261,7 @@ def progress(runs: Iterable[Run]) -> list[Progress]:
         found.append(
             Progress(
                 topic,
+                sum(run.fraction for run in each) / len(each),
                 sum(run.done_bytes for run in each),
                 sum(run.total_bytes for run in each),
                 {phase: counts[phase] for phase in PHASES if counts[phase]},

@@ -24,7 +24,8 @@ def clock(monkeypatch):
 
 
 def far(done, total=24 * MIB, **phases):
-    return Progress("orders", done, total, phases or {"mapping": 1, "done": 2})
+    fraction = done / total if total else 0.0
+    return Progress("orders", fraction, done, total, phases or {"mapping": 1, "done": 2})
 
 
 @pytest.mark.parametrize(
@@ -36,8 +37,8 @@ def test_bytes_are_said_as_people_say_them(count, text):
 
 
 def test_a_line_has_phases_and_bytes_where_they_are_known():
-    assert line(far(12 * MIB)) == "orders: 1 mapping, 2 done; 12.0 MiB of 24.0 MiB"
-    assert line(far(0, 0, waiting=3)) == "orders: 3 waiting"
+    assert line(far(12 * MIB)) == "orders: 50 %, 1 mapping, 2 done; 12.0 MiB of 24.0 MiB"
+    assert line(far(0, 0, waiting=3)) == "orders: 0 %, 3 waiting"
 
 
 def test_elsewhere_than_on_a_terminal_it_is_a_line_now_and_then(clock):
@@ -48,7 +49,8 @@ def test_elsewhere_than_on_a_terminal_it_is_a_line_now_and_then(clock):
         clock[0] += 0.5
     shown.close()
     assert stream.getvalue() == (
-        "orders: 1 mapping, 2 done; 2.0 MiB of 24.0 MiB\norders: 1 mapping, 2 done; 12.0 MiB of 24.0 MiB\n"
+        "orders: 8 %, 1 mapping, 2 done; 2.0 MiB of 24.0 MiB\n"
+        "orders: 50 %, 1 mapping, 2 done; 12.0 MiB of 24.0 MiB\n"
     )
 
 
@@ -72,7 +74,7 @@ def test_on_a_terminal_each_topic_has_a_bar(monkeypatch):
     shown.close()
     text = stream.getvalue()
     assert "3 waiting" in text and "1 mapping, 2 done" in text
-    assert "6.0/24.0 MiB" in text
+    assert "6.0 MiB of 24.0 MiB" in text and "25%" in text
     assert "[bold]quiet" in text
 
 
@@ -82,4 +84,4 @@ def test_a_terminal_without_colours_gets_lines(clock, monkeypatch):
     shown = CompactionProgress(stream)
     clock[0] += 2
     shown.show([far(0)])
-    assert stream.getvalue() == "orders: 1 mapping, 2 done; 0 B of 24.0 MiB\n"
+    assert stream.getvalue() == "orders: 0 %, 1 mapping, 2 done; 0 B of 24.0 MiB\n"
