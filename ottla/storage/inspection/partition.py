@@ -228,7 +228,10 @@ class _Segment:
         batch = piece.batch
         assert batch is not None
         self._found.batches += 1
-        if batch.base_offset > self._found.end_offset and batch.magic == 2:
+        is_filler = (
+            batch.records == 0 and batch.producer_id < 0
+        )  # of a repair: nobody knows what it stands for
+        if batch.magic == 2 and (is_filler or batch.base_offset > self._found.end_offset):
             self._replay.is_exact = False
         for cursor in (by_offset, by_time):
             if cursor is not None:

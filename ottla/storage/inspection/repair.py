@@ -20,7 +20,7 @@ from ottla.storage.inspection.plan import Kind, Step, plan_checkpoints, plan_par
 from ottla.storage.inspection.quarantine import Quarantine
 from ottla.storage.inspection.rewriting import Rewriting, cut_tail, rebuild_indexes
 from ottla.storage.lock import LOCK_NAME, DirectoryLock
-from ottla.storage.producers import Producers
+from ottla.storage.producers import Producer, Producers
 from ottla.storage.replay import apply
 from ottla.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, file_name
 from ottla.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swaps
@@ -148,7 +148,8 @@ class _Repair:
         layout = Layout.of(self._files, diagnosis.directory)
         for offset in wanted:
             self._set_aside(layout.path(offset, snapshots.SUFFIX), name)
-        producers = self._known_at(layout, diagnosis.start_offset)
+        producers = Producers()
+        good = [o for o in layout.snapshots if o not in wanted and o >= diagnosis.start_offset]
         # At the first segment nothing can be replayed, and beyond the end there is nothing to replay.
         wanted = [o for o in wanted if diagnosis.start_offset < o <= diagnosis.end_offset]
         for segment in diagnosis.segments:
@@ -157,6 +158,8 @@ class _Repair:
             for header, data in self._numbered(layout, base):
                 while wanted and wanted[0] <= header.base_offset:
                     self._write_snapshot(layout, wanted.pop(0), producers)
+                while good and good[0] <= header.base_offset:  # it knows what may be gone from the log by now
+                    producers.restore(self._known_at(layout, good.pop(0)))
                 apply(producers, aborted, header, data)
             if aborted is not None:
                 self._write_txns(layout, segment, aborted, name)
@@ -164,12 +167,9 @@ class _Repair:
             self._write_snapshot(layout, offset, producers)
         self._files.sync_directory(diagnosis.directory)
 
-    def _known_at(self, layout: Layout, start: int) -> Producers:
-        producers = Producers()
-        path = layout.path(start, snapshots.SUFFIX)
-        if start and self._files.exists(path):
-            producers.restore(snapshots.decode(read_small(self._files, path), path))
-        return producers
+    def _known_at(self, layout: Layout, offset: int) -> list[Producer]:
+        path = layout.path(offset, snapshots.SUFFIX)
+        return snapshots.decode(read_small(self._files, path), path)
 
     def _numbered(self, layout: Layout, base: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """The batches of a segment that have a producer."""
@@ -196,7 +196,8 @@ class _Repair:
             self._quarantine.keep(path, name)
             if not segment.is_exact:
                 limit = layout.limit_of(segment.base_offset)
-                known = self._believable(path, segment.base_offset, limit) | known
+                # A marker that is lost lets the transaction behind it seem longer than it was.
+                known |= self._believable(path, segment.base_offset, limit)
         rows = (txn_index.ENTRY.pack(txn_index.VERSION, *known[last]) for last in sorted(known))
         write_whole(self._files, path, b"".join(rows))
 

@@ -6,7 +6,16 @@ result is. A crash on the way leaves the old segment or the new one.
 
 from collections.abc import Iterator
 
-from ottla.records.batch import HEADER_SIZE, NO_LEADER_EPOCH, assign_offsets
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    assign_offsets,
+)
+from ottla.records.checksum import crc32c
 from ottla.storage.epochs import EpochStart
 from ottla.storage.files import File, Files
 from ottla.storage.index import OffsetIndex, TimeIndex
@@ -95,6 +104,8 @@ class Rewriting:
         self._quarantine, self._owner = quarantine, owner
         self._path = layout.path(base, LOG_SUFFIX)
         self._stem = self._path.removesuffix(LOG_SUFFIX)
+        self._end: int | None = None
+        """Where the batches that stay end, if more were lost behind them."""
 
     def run(self) -> None:
         self._write()
@@ -141,14 +152,30 @@ class Rewriting:
                 new.write_at(written, gathered)
                 written += len(gathered)
                 gathered.clear()
+        if (filler := self._filler()) is not None:
+            gathered += filler
         if gathered:
             new.write_at(written, gathered)
+
+    def _filler(self) -> bytes | None:
+        """A batch without records for offsets that were lost at the end of a segment which another one follows.
+
+        Compaction leaves such batches too. Without it, a start that has lost its recovery point would take the hole
+        for the end of the log, and what follows for a leftover.
+        """
+        if self._end is None or self._base == self._layout.bases[-1]:
+            return None
+        start, delta = self._end, self._layout.limit_of(self._base) - 1 - self._end
+        right = epoch_at(self._epochs, start)
+        epoch = NO_LEADER_EPOCH if right is None else right
+        return empty_batch(start, delta, epoch) if delta >= 0 else None
 
     def _kept(self, log: File) -> Iterator[tuple[Piece, bytes | None]]:
         """The batches that stay, and the bytes of those that are mended. The others go to the quarantine, in one
         piece where they lie side by side."""
         lost: tuple[int, int] | None = None
         limit, ends = self._layout.limit_of(self._base), self._layout.ends_of(self._base)
+        end = max(self._base, self._expected)
         for piece in Pieces(log, log.size(), self._base, self._expected, limit, ends):
             if piece.fault is not None and piece.mended_offset is None:
                 lost = (lost[0] if lost else piece.start), piece.end
@@ -156,9 +183,13 @@ class Rewriting:
             if lost is not None:
                 self._quarantine.keep(self._path, self._owner, *lost)
                 lost = None
-            yield self._mend(log, piece)
+            kept, mended = self._mend(log, piece)
+            assert kept.batch is not None
+            end = kept.batch.next_offset
+            yield kept, mended
         if lost is not None:
             self._quarantine.keep(self._path, self._owner, *lost)
+            self._end = end
 
     def _mend(self, log: File, piece: Piece) -> tuple[Piece, bytes | None]:
         """Write into a batch the offset and the epoch that it must have had. Both lie outside its checksum."""
@@ -190,6 +221,23 @@ class Rewriting:
         finally:
             old.close()
             new.close()
+
+
+def empty_batch(base_offset: int, last_offset_delta: int, leader_epoch: int) -> bytes:
+    """A batch of magic 2 that holds offsets and no records."""
+    fields = (
+        0,
+        last_offset_delta,
+        NO_TIMESTAMP,
+        NO_TIMESTAMP,
+        -1,
+        -1,
+        -1,
+        0,
+    )  # attributes to count; no producer
+    body = HEADER.pack(0, 0, 0, MAGIC, 0, *fields)[ATTRIBUTES_AT:]
+    length = HEADER_SIZE - LENGTH_OVERHEAD
+    return HEADER.pack(base_offset, length, leader_epoch, MAGIC, crc32c(body), *fields)
 
 
 def cut_tail(
