@@ -55,6 +55,7 @@ class Unsynced:
         self._truncations = 0
         # Changes of names in the directory, and how many of them a sync of it has made to last.
         self._changes, self._changes_synced = 1, 0
+        self._created = 1  # the last of these changes that brought a name
 
     def append(self, now_ms: int) -> None:
         if self._since_ms is None:
@@ -63,6 +64,20 @@ class Unsynced:
     def change_names(self) -> None:
         """Files were created, renamed or removed."""
         self._changes += 1
+        self._created = self._changes
+
+    def drop_names(self) -> None:
+        """Files were only put out of the way: if a crash brings them back, nothing is lost."""
+        self._changes += 1
+
+    @property
+    def has_new_names(self) -> bool:
+        """Could a crash take away the name of a file that belongs to the log?"""
+        return self._changes_synced < self._created
+
+    def names_synced(self) -> None:
+        """The directory, as it is now, is on the disk."""
+        self._changes_synced = self._changes
 
     def truncate(self, offset: int) -> bool:
         """Batches at `offset` and behind it are about to go. True if the recovery point had to go down."""

@@ -346,11 +346,12 @@ class Log:
             count = retention.expired(self.segments, self.config, now_ms, mark, start, end, count_max)
             if count == len(self.segments) and not self._roll_if_there_is_room():
                 count -= 1
-            if count:  # the names of what stays must last before those of what goes are changed
+            if count and self._unsynced.has_new_names:  # what stays must last before what goes is renamed
                 self.files.sync_directory(self.directory)
+                self._unsynced.names_synced()
             self._doom(self.segments.drop_first(count), now_ms if monotonic_ms is None else monotonic_ms)
         if count:
-            self._unsynced.change_names()
+            self._unsynced.drop_names()
             self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
         return count
 
