@@ -26,7 +26,7 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log")
 
 
 class Position(NamedTuple):
-    """How far the log has been written: the name of its last file, and the size of that."""
+    """How far the log has been written: the name of its last segment, and the size of that."""
 
     file: str
     size: int
@@ -52,8 +52,7 @@ def read_image(files: Files, directory: str) -> tuple[KraftImage, int]:
 
 def position(files: Files, directory: str) -> Position:
     """Up to where the log is written now: if that has changed, a broker of Kafka has been here."""
-    names = [name for name in files.names(directory) if _SEGMENT.fullmatch(name) or _SNAPSHOT.fullmatch(name)]
-    last = max(names, default="")
+    last = max((name for name in files.names(directory) if _SEGMENT.fullmatch(name)), default="")
     return Position(last, files.size(f"{directory}/{last}") if last else 0)
 
 

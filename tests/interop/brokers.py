@@ -65,9 +65,12 @@ def _ottla(directory: Path, settings: Mapping[str, str]) -> Iterator[str]:
 class Ottla:
     """`ottla start` as a user starts it, on a free port that it keeps when it is killed and started again."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] = COORDINATORS) -> None:
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] = COORDINATORS, file: Path | None = None
+    ) -> None:
         self._directory = directory
         self._settings = settings
+        self._file = file
         self._output = directory / "output.txt"
         self._start(0)
         self.address = self._wait_for_address()
@@ -99,6 +102,8 @@ class Ottla:
         options = ["start", "--port", str(port), "--data-dir", str(self._directory / "data")]
         for key, value in self._settings.items():
             options += ["--set", f"{key}={value}"]
+        if self._file is not None:
+            options += ["--config", str(self._file)]
         with self._output.open("w") as sink:
             self._process = subprocess.Popen([*_OTTLA, *options], stdout=sink, stderr=sink)
 

@@ -56,6 +56,7 @@ CONFIG = {
     "log.index.size.max.bytes": "16384",  # a directory that is copied while it is in use has them at full size
     "log.cleaner.backoff.ms": "100",
     "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "log.initial.task.delay.ms": "100",
     "group.coordinator.rebalance.protocols": "classic,consumer",
 }
 """Other than the defaults of any broker, so that it is seen where a number comes from."""
