@@ -3,12 +3,12 @@ import os
 import pytest
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.directories import METADATA_NAME, Directories
+from ottla.broker.directories import METADATA_NAME, Directories, stored_node_id
 from ottla.core.errors import ConfigError, ProtocolError
 from ottla.metadata.embedded import MEMORY
 from ottla.storage.files import OsFiles
 from ottla.storage.lock import DirectoryInUseError
-from ottla.storage.meta import Meta, read_meta, write_meta
+from ottla.storage.meta import ADOPTED, METADATA_DIRECTORY, Meta, read_meta, write_meta
 from ottla.testing.disk import SimDisk
 
 
@@ -137,3 +137,60 @@ def test_without_the_store_that_knows_their_topics_signed_directories_are_refuse
     store.write_bytes(b"SQLite")
     assert ours.lock() == ours.paths
     ours.release()
+
+
+# --- directories of Apache Kafka --------------------------------------------------------------------------------------
+
+
+def kafka_in(path, *, version=1, has_metadata=True):
+    (path / METADATA_DIRECTORY if has_metadata else path).mkdir(parents=True)
+    write_meta(OsFiles(), str(path), Meta(7, "cluster-of-kafka", version=version))
+    return path
+
+
+def test_a_directory_of_kafka_is_found_and_may_be_taken_over_once(tmp_path):
+    place = kafka_in(tmp_path / "kafka")
+    ours = directories(OsFiles(), tmp_path / "first", place)
+    assert ours.lock() == [str(tmp_path / "first"), str(place)]
+    assert ours.kafka_metadata() == str(place)
+    ours.release()
+    (place / ADOPTED).write_text("{}")
+    with pytest.raises(ConfigError, match=rf"first/{METADATA_NAME}, .* is not there: bring it back"):
+        ours.lock()
+    ours.release()
+
+
+def test_metadata_of_kafka_may_lie_elsewhere_but_not_twice(tmp_path):
+    logs, elsewhere = kafka_in(tmp_path / "logs", has_metadata=False), kafka_in(tmp_path / "metadata")
+    config = BrokerConfig({"log.dirs": str(logs), "metadata.log.dir": str(elsewhere)})
+    assert Directories(OsFiles(), config).kafka_metadata() == str(elsewhere)
+    assert directories(OsFiles(), logs).kafka_metadata() is None
+    (logs / METADATA_DIRECTORY).mkdir()
+    with pytest.raises(
+        ConfigError, match=f"have metadata of Apache Kafka: a broker has one {METADATA_DIRECTORY}"
+    ):
+        Directories(OsFiles(), config).kafka_metadata()
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        (0, "with ZooKeeper, which has all that is known of its topics"),
+        (1, f"if it has its {METADATA_DIRECTORY}"),
+    ],
+)
+def test_a_directory_of_kafka_without_its_metadata_is_refused_untouched(tmp_path, version, reason):
+    place = kafka_in(tmp_path / "kafka", version=version, has_metadata=False)
+    ours = directories(OsFiles(), place, node_id=7)
+    with pytest.raises(ConfigError, match=f"{reason}.*Nothing was changed"):
+        ours.lock()
+    ours.release()
+    assert sorted(os.listdir(place)) == [".lock", "meta.properties"]
+
+
+def test_a_broker_without_a_number_has_that_of_its_directories(tmp_path):
+    empty, damaged, place = tmp_path / "empty", tmp_path / "damaged", kafka_in(tmp_path / "kafka")
+    damaged.mkdir()
+    (damaged / "meta.properties").write_text("version=99")
+    assert stored_node_id([str(empty), str(damaged)]) is None
+    assert stored_node_id([str(empty), str(damaged), str(place)]) == 7
