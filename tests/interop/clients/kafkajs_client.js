@@ -88,7 +88,7 @@ function writeRecords(file, records) {
   }
   for (const record of records) {
     int(record.partition)
-    long(record.timestamp)
+    long(record.timestamp ?? -1)
     long(record.offset)
     bytes(record.key)
     bytes(record.value)
