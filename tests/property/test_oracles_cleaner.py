@@ -18,7 +18,7 @@ from tests.oracles.java_storage import KafkaStorage, kafka_storage
 from tests.property.compaction import Cleaning, Outcome, compact, opened
 from tests.property.histories import History, write
 
-HISTORIES = 25
+HISTORIES = 15
 EXPLORED = int(os.environ.get("OTTLA_EXPLORE", "0"))
 Segments = list[dict[str, Any]]
 
