@@ -33,7 +33,7 @@ def repair(directory: str, applies: bool, as_json: bool) -> None:
     Without --apply nothing is changed, and exit code 1 means that something is to be done. With it, exit code 1 means
     that something is left that only you can put right.
     """
-    directory = directory_of(directory)
+    directory = directory_of(directory, of_logs=True)
     if applies:
         _apply(directory, as_json)
     else:

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from ottla.cli.inspection.files import ReadOnlyFiles
 from ottla.cli.tables import is_for_people, printable
+from ottla.storage.inspection.directory import holds_logs
 from ottla.storage.inspection.findings import Finding, Severity
 
 COLORS = {Severity.DAMAGE: "red", Severity.STALE: "yellow", Severity.NOTE: "cyan"}
@@ -15,12 +17,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 COLUMNS = ("severity", "file", "position", "end", "reason")
 
 
-def directory_of(path: str) -> str:
-    """The argument DIR, which must be a directory."""
+def directory_of(path: str, *, of_logs: bool = False) -> str:
+    """The argument DIR, which must be a directory; with something of a log in it, if it is to be `of_logs`."""
     if not os.path.isdir(path):
         what = "is no directory" if os.path.lexists(path) else "does not exist"
         raise click.UsageError(f"{path} {what}")
-    return path.rstrip("/") or "/"
+    path = path.rstrip("/") or "/"
+    if of_logs and not holds_logs(ReadOnlyFiles(), path):
+        raise click.UsageError(f"{path} holds no log: no segment, no partition, no checkpoint")
+    return path
 
 
 def fields_of(finding: Finding) -> dict[str, Any]:

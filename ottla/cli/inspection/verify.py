@@ -33,7 +33,7 @@ def verify(directory: str, as_json: bool, quiet: bool) -> None:
     segment; a broker or `ottla log repair` makes it again), or a note. While a broker runs, what it is writing at the
     end of a log is a note. Exit code 1 means that there is damage, or something stale.
     """
-    directory = directory_of(directory)
+    directory = directory_of(directory, of_logs=True)
     in_use = is_in_use(log_directory_of(directory))
     bar = Bar("verifying", bytes_below(directory))
     told: list[Finding] = []

@@ -51,8 +51,11 @@ class Inspection:
     is_partition: bool = False
 
 
-class NotALogDirectoryError(ProtocolError):
-    """A directory in which nothing looks like a log."""
+def holds_logs(files: Files, directory: str) -> bool:
+    """Is there anything of a log in the directory: segments, partitions, checkpoints?"""
+    if looks_like_a_partition(files, directory) or any(partition_names(files, directory)):
+        return True
+    return any(files.exists(f"{directory}/{name}") for name in (*NAMES, checkpoints.META_PROPERTIES))
 
 
 def partition_names(files: Files, directory: str) -> Iterator[tuple[str, PartitionDirectory]]:
@@ -73,8 +76,6 @@ def inspect(files: Files, directory: str, scope: Scope) -> Inspection:
         return found
     found = Inspection(directory, _read_checkpoints(files, directory, scope.findings))
     names = list(partition_names(files, directory))
-    if not names and not any(files.exists(f"{directory}/{n}") for n in (*NAMES, checkpoints.META_PROPERTIES)):
-        raise NotALogDirectoryError(f"{directory} holds no log: no segment, no partition, no checkpoint")
     _meta(files, directory, scope.findings)
     for name, parsed in names:
         if parsed.state == "live":

@@ -157,7 +157,7 @@ def _entry(files: Files, entries: SortedEntries, key: int, base: int) -> tuple[I
         return IndexHit(entries.count, pages, number // per_page, number, found, position), None
     except FileNotFoundError:
         return None, "there is no index"
-    except CorruptIndex as error:
+    except (CorruptIndex, OSError) as error:
         return None, str(error)
     finally:
         entries.abandon()

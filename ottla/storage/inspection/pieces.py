@@ -7,10 +7,10 @@ batch that agrees with it, but whose offset its neighbours contradict, is mended
 Memory is bounded by BATCH_BYTES_MAX, whatever the lengths in the file say.
 """
 
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from heapq import merge
 from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi
@@ -18,7 +18,6 @@ from fastcrc.crc32 import iscsi
 from ottla.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT, NO_LEADER_EPOCH
 from ottla.storage.files import File, aligned_buffer
 from ottla.storage.scan import (
-    LENGTH_MIN,
     SCAN_BYTES,
     SEARCH_EFFORT,
     BatchAt,
@@ -29,6 +28,7 @@ from ottla.storage.scan import (
 
 BATCH_BYTES_MAX = 64 << 20
 ZEROS_TO_THE_END = "only zeros follow, up to the end of the file"
+_ZEROS = bytes(SCAN_BYTES)
 _LEGACY_SPAN = 1 << 20  # how far ahead old messages are searched: almost every byte could start one
 
 
@@ -88,7 +88,8 @@ class Window:
     def are_zeros(self, start: int) -> bool:
         """Is nothing but zeros left? Room that was allocated ahead, or that a crash never filled."""
         for position in range(start, self.size, SCAN_BYTES):
-            if bytes(self.at(position, SCAN_BYTES)).strip(b"\0"):
+            chunk = bytes(self.at(position, SCAN_BYTES))  # bytes are compared far faster than views
+            if chunk != _ZEROS[: len(chunk)]:
                 return False
         return True
 
@@ -241,23 +242,27 @@ class Pieces:
 
     def _candidates(self, start: int, end: int) -> Iterator[BatchAt]:
         """Whatever has the header of a batch, at any byte. Old messages only where there were some, and not far."""
-        magics = (2, 1, 0) if self._has_legacy else (2,)
+        near = _pattern(self.next_offset, self._limit, b"\x00\x01\x02" if self._has_legacy else b"\x02")
+        far = _pattern(self.next_offset, self._limit, b"\x02")
         legacy_end = min(end, start + _LEGACY_SPAN)
         step = SCAN_BYTES - HEADER_SIZE
         for position in range(start, end, step):
             window = bytes(self._window.at(position, min(SCAN_BYTES, end - position)))
-            near = magics if position < legacy_end else (2,)
-            for at in merge(*(_places(window, magic, min(step, end - position)) for magic in near)):
+            for match in (near if position < legacy_end else far).finditer(window, 0):
+                if (at := match.start()) >= step:
+                    break  # the next window has it
                 with suppress(BrokenChain):
                     yield parse_header(window, at, position + at, self._size, self._window.path)
 
 
-def _places(window: bytes, magic: int, end: int) -> Iterator[int]:
-    """Where in [0, end) of a window a batch of that magic could start, by its magic and the length before it."""
-    mark, least = bytes([magic]), LENGTH_MIN[magic]
-    at = window.find(mark, MAGIC_AT) - MAGIC_AT
-    while 0 <= at < end:
-        length = int.from_bytes(window[at + 8 : at + 12], "big", signed=True)
-        if length >= least and window[at] < 0x80:
-            yield at
-        at = window.find(mark, at + MAGIC_AT + 1) - MAGIC_AT
+def _pattern(offset_min: int, limit: int, magics: bytes) -> re.Pattern[bytes]:
+    """Finds bytes that could start a batch: an offset in the range by its upper half, a length, a magic.
+
+    The offsets of a segment span 2^31, so that their upper halves are at most two numbers.
+    """
+    first, last = offset_min >> 32, (limit - 1) >> 32
+    uppers = b"|".join(
+        re.escape(upper.to_bytes(4, "big")) for upper in range(first, min(last, first + 1) + 1)
+    )
+    length = rb"(?!\x00{3}[\x00-\x0d])[\x00-\x7f].{3}"
+    return re.compile(rb"(?s)(?=(?:%b).{4}%b.{4}[%b])" % (uppers, length, magics))
