@@ -27,7 +27,8 @@ from ottla.storage.txn_index import ENTRY, AbortedTxn, parse
 
 Throttle = Callable[[int], None]
 """Called with the number of bytes that were read or written; returns when more may be."""
-PROGRESS_BYTES = 8 << 20
+STEPS = 200  # in which progress is told
+STEP_BYTES_MIN = 64 << 10
 
 
 class Unfit(OttlaError):
@@ -65,6 +66,7 @@ class Cleaner:
         self._stats = Stats()
 
     def run(self) -> Iterator[Event]:
+        yield Progress(0, self._total)
         aborted = self._aborted()
         mapper = Mapper(self._offsets, self._open_at_dirty(aborted), self._job.first_dirty_offset)
         end_offset = yield from self._map(mapper)
@@ -135,7 +137,7 @@ class Cleaner:
     def _advance(self, size: int) -> Iterator[Event]:
         self._throttle(size)
         self._done += size
-        if self._done - self._told >= PROGRESS_BYTES:
+        if self._done - self._told >= max(STEP_BYTES_MIN, self._total // STEPS):
             self._told = self._done
             yield Progress(self._done, self._total)
 

@@ -41,7 +41,7 @@ from ottla.storage.cleaning.transactions import PassedTxns
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
 from ottla.storage.scan import BatchAt
-from ottla.storage.segment import Segment
+from ottla.storage.segment import AppendRefused, Segment
 from ottla.storage.swap import CLEANED_SUFFIX
 from ottla.storage.txn_index import AbortedTxn
 
@@ -279,7 +279,10 @@ class Output:
 
     def _flush(self) -> None:
         if self._buffer:
-            self.segment.append(self._buffer, self._headers)
+            try:
+                self.segment.append(self._buffer, self._headers)
+            except AppendRefused as refused:
+                raise refused.__cause__ or refused from None
             self._buffer.clear()
             self._headers.clear()
 

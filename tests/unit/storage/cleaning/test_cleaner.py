@@ -1,0 +1,157 @@
+"""What a cleaning does to a log, and what it does not do when something is in its way."""
+
+import errno
+
+import pytest
+
+from ottla.records.batch import records_of
+from ottla.records.builder import build
+from ottla.records.record import Record
+from ottla.storage.cleaning.cleaner import clean
+from ottla.storage.cleaning.job import (
+    Done,
+    Event,
+    Failed,
+    Group,
+    Job,
+    Mapped,
+    Progress,
+    event_from_json,
+    event_to_json,
+)
+from ottla.storage.cleaning.plan import cleanable
+from ottla.storage.log import Log
+from ottla.testing.disk import SimDisk
+from tests.unit.storage.helpers import HERE, NOW, config, open_log
+
+ENOUGH = 1 << 16
+
+
+def write(log: Log, *pairs: tuple[bytes | None, bytes | None]) -> None:
+    records = [Record(number, NOW, key, value) for number, (key, value) in enumerate(pairs)]
+    log.append(build(records), 0, NOW)
+    log.advance_high_watermark(log.end_offset)
+
+
+def job_of(log: Log, *, map_bytes: int = ENOUGH, now_ms: int = NOW) -> Job:
+    return Job.of(
+        log,
+        cleanable(log, None, now_ms),
+        map_bytes=map_bytes,
+        load_factor=0.9,
+        io_buffer_bytes=4096,
+        now_ms=now_ms,
+    )
+
+
+def compacted(disk: SimDisk, segments: int = 2, keys: int = 4) -> Log:
+    """A log whose every segment holds the same keys."""
+    log = open_log(disk, config(cleanup_policy="compact", segment_bytes=4096, segment_index_bytes=4096))
+    for number in range(segments):
+        write(log, *((b"key %d" % key, b"value %d" % number) for key in range(keys)))
+        log.roll()
+    return log
+
+
+def names(disk: SimDisk) -> list[str]:
+    return [name for name in disk.names(HERE) if ".cleaned" in name]
+
+
+def test_events_and_jobs_travel_as_json():
+    disk = SimDisk()
+    job = job_of(compacted(disk))
+    assert Job.from_json(job.to_json()) == job
+    events = list(clean(disk, job))
+    assert [event_from_json(event_to_json(event)) for event in events] == events
+    assert [type(event) for event in events] == [Progress, Mapped, Group, Done]
+    assert events[1] == Mapped(8, 4, events[1].keys_max)
+    assert events[3].end_offset == 8
+    assert (events[3].stats.records_read, events[3].stats.records_kept) == (8, 4)
+
+
+def test_nothing_but_cleaned_files_is_written():
+    disk = SimDisk()
+    log = compacted(disk)
+    before = {name: disk.read(f"{HERE}/{name}") for name in disk.names(HERE)}
+    list(clean(disk, job_of(log)))
+    after = {name: disk.read(f"{HERE}/{name}") for name in disk.names(HERE) if ".cleaned" not in name}
+    assert after == before
+    assert names(disk) == [
+        "00000000000000000000.index.cleaned",
+        "00000000000000000000.log.cleaned",
+        "00000000000000000000.timeindex.cleaned",
+    ]
+    kept = list(records_of(disk.read(f"{HERE}/00000000000000000000.log.cleaned")))
+    assert [(r.offset, r.key, r.value) for r in kept] == [
+        (4 + key, b"key %d" % key, b"value 1") for key in range(4)
+    ]
+
+
+def test_a_segment_with_more_keys_than_the_map_has_room_for_is_an_error_that_names_both_numbers():
+    disk = SimDisk()
+    events = list(clean(disk, job_of(compacted(disk, keys=12), map_bytes=24 * 7)))
+    assert isinstance(events[-1], Failed) and events[-1].errno is None
+    for part in ("12 records", "the 6 for which", "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"):
+        assert part in events[-1].reason
+    assert names(disk) == []
+
+
+def test_a_damaged_batch_ends_the_cleaning_and_is_not_given_a_new_checksum():
+    disk = SimDisk()
+    log = compacted(disk)
+    file = disk.open(log.segments[1].path)
+    file.write_at(log.segments[1].size - 3, b"?")
+    events = list(clean(disk, job_of(log)))
+    assert isinstance(events[-1], Failed)
+    assert "00000000000000000004.log: a batch fails its checksum at byte 0" in events[-1].reason
+    assert not [event for event in events if isinstance(event, Group)]
+
+
+@pytest.mark.parametrize("operation", ["create", "write", "sync"])
+def test_a_full_disk_ends_the_cleaning_and_gets_its_room_back(operation):
+    disk = SimDisk()
+    log = compacted(disk)
+    job = job_of(log)
+    disk.fail_next(operation, errno.ENOSPC)
+    events: list[Event] = list(clean(disk, job))
+    assert isinstance(events[-1], Failed) and events[-1].errno == errno.ENOSPC
+    assert names(disk) == []
+    assert [type(event) for event in clean(disk, job)][-1] is Done
+
+
+def test_whoever_stops_asking_leaves_nothing_behind():
+    disk = SimDisk()
+    log = compacted(disk, segments=4, keys=40)
+    running = clean(disk, job_of(log))
+    for event in running:
+        if isinstance(event, Mapped):
+            break
+    next(running)
+    running.close()
+    assert disk.names(HERE) == [*dict.fromkeys(name for name in disk.names(HERE))]
+
+
+def test_a_transaction_index_that_makes_no_sense_ends_the_cleaning():
+    disk = SimDisk()
+    log = compacted(disk)
+    disk.open(f"{HERE}/00000000000000000004.txnindex", create=True).write_at(0, b"\x07" * 34)
+    events = list(clean(disk, job_of(log)))
+    assert isinstance(events[-1], Failed) and "impossible entry" in events[-1].reason
+
+
+def test_the_replacement_is_as_old_as_the_last_of_those_it_was_made_from():
+    disk = SimDisk()
+    log = compacted(disk)
+    disk.set_modified(log.segments[1].path, 4711)
+    list(clean(disk, job_of(log)))
+    assert disk.modified_ms(f"{HERE}/00000000000000000000.log.cleaned") == 4711
+
+
+def test_a_throttle_hears_of_all_that_is_read_and_written():
+    disk = SimDisk()
+    log = compacted(disk)
+    heard: list[int] = []
+    *_, done = clean(disk, job_of(log), heard.append)
+    assert isinstance(done, Done)
+    size = sum(segment.size for segment in log.segments)
+    assert sum(heard) == 2 * size + done.stats.bytes_kept

@@ -1,0 +1,121 @@
+"""Putting a cleaned segment in the place of those it was made from, while the log is in use."""
+
+import errno
+
+import pytest
+
+from ottla.core.errors import KafkaError
+from ottla.storage.cleaning.cleaner import clean
+from ottla.storage.cleaning.job import Group, Job
+from ottla.storage.cleaning.plan import cleanable
+from ottla.storage.log import Log
+from ottla.storage.replacement import Replacement
+from ottla.testing.disk import SimDisk
+from tests.unit.storage.cleaning.test_cleaner import compacted
+from tests.unit.storage.helpers import HERE, NOW, open_log, put
+
+
+def cleaned(disk: SimDisk, log: Log) -> Replacement:
+    job = Job.of(
+        log,
+        cleanable(log, None, NOW),
+        map_bytes=1 << 16,
+        load_factor=0.9,
+        io_buffer_bytes=4096,
+        now_ms=NOW,
+    )
+    group = next(event for event in clean(disk, job) if isinstance(event, Group))
+    return Replacement(log, group.base_offsets)
+
+
+def offsets(log: Log) -> list[int]:
+    return [batch.base_offset for segment in log.segments for batch in segment.batches()]
+
+
+def leftovers(disk: SimDisk) -> list[str]:
+    return [name for name in disk.names(HERE) if name.endswith((".cleaned", ".swap"))]
+
+
+def test_readers_find_the_new_segment_and_those_that_are_reading_the_old_one_end_well():
+    disk = SimDisk()
+    log = compacted(disk)
+    reading = log.read(0, 10_000)
+    replacement = cleaned(disk, log)
+    replacement.prepare()
+    assert replacement.commit(NOW)
+    replacement.finish()
+    assert [segment.base_offset for segment in log.segments] == [0, 8]
+    assert offsets(log) == [4]
+    assert log.load(reading), "the file waits for file.delete.delay.ms"
+    assert log.replacement is None and leftovers(disk) == []
+    assert log.read(0, 10_000).size > 0
+    log.remove_doomed(NOW + log.config.file_delete_delay_ms)
+    assert not [name for name in disk.names(HERE) if name.endswith(".deleted")]
+
+
+def test_the_log_goes_on_behind_it():
+    disk = SimDisk()
+    log = compacted(disk)
+    replacement = cleaned(disk, log)
+    put(log, b"while it was copied")
+    replacement.prepare()
+    put(log, b"while it was renamed")
+    assert replacement.commit(NOW)
+    put(log, b"after")
+    assert offsets(log) == [4, 8, 9, 10]
+    log.flush()
+    log.close()
+    assert offsets(open_log(disk, log.config, clean=True)) == [4, 8, 9, 10]
+
+
+def test_it_is_taken_back_if_retention_took_one_of_them_meanwhile():
+    disk = SimDisk()
+    log = compacted(disk)
+    replacement = cleaned(disk, log)
+    replacement.prepare()
+    log.advance_log_start(4)
+    assert log.delete_old(NOW) == 1
+    assert not replacement.commit(NOW)
+    assert offsets(log) == [4] and leftovers(disk) == []
+    log.close()
+    assert offsets(open_log(disk, log.config, clean=True)) == [4]
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_it_is_taken_back_before_the_log_is_cut(is_prepared):
+    disk = SimDisk()
+    log = compacted(disk)
+    replacement = cleaned(disk, log)
+    if is_prepared:
+        replacement.prepare()
+    log.truncate_to(4)
+    assert leftovers(disk) == [], "a crash now would bring back what was cut"
+    replacement.prepare()
+    assert not replacement.commit(NOW)
+    assert offsets(log) == [0] and log.end_offset == 4
+
+
+def test_a_disk_that_refuses_to_rename_leaves_the_log_as_it_was():
+    disk = SimDisk()
+    log = compacted(disk)
+    replacement = cleaned(disk, log)
+    disk.fail_next("rename", errno.EIO, after=1)
+    with pytest.raises(OSError, match="Input/output"):
+        replacement.prepare()
+    replacement.cancel()
+    assert offsets(log) == [0, 4] and leftovers(disk) == [] and log.failure is None
+
+
+def test_a_disk_that_refuses_in_the_middle_is_the_end_of_the_log_until_it_is_opened_again():
+    disk = SimDisk()
+    log = compacted(disk)
+    log.flush()
+    replacement = cleaned(disk, log)
+    replacement.prepare()
+    disk.fail_next("rename", errno.EIO, after=1)
+    with pytest.raises(KafkaError):
+        replacement.commit(NOW)
+    assert log.failure is not None
+    log.abandon()
+    again = open_log(disk, log.config, recovery_point=log.recovery_point)
+    assert offsets(again) == [4] and leftovers(disk) == []
