@@ -4,7 +4,8 @@ It happens once, at the first start in such a directory, before any log is opene
 
 1. `__cluster_metadata-0` is read, and judged: nothing may be lost, nothing may become public (`adoption_checks`)
 2. everything is written to the store in one step; a crash before that leaves a directory that is Kafka's still
-3. `ottla-adopted.json` says that it happened, and up to where the metadata of Kafka was written then
+3. `ottla-adopted.json` says that it happened, and up to where the metadata of Kafka was written then; so does a node of
+   the store, should the power go between the two
 
 From then on Kafka's metadata is history. Should its log have grown at a later start, then a broker of Kafka was here
 in between, and the store does not know what it did: that is refused.
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STORE_NAME = "ottla-metadata.db"
+ADOPTED_NODE = "/adopted"
 _NEW_EPOCH = 0
 _IDS_PER_MS_BITS = 12
 """Producer ids go on far above those of Kafka, and of anybody who took the directory over before. A broker that goes
@@ -58,6 +60,7 @@ class Adoption(NamedTuple):
     """What is to be taken over: read and judged, nothing changed yet."""
 
     directory: str
+    position: Position
     cluster_id: str
     image: KraftImage
     end_offset: int
@@ -68,11 +71,15 @@ class Adoption(NamedTuple):
 
     async def take_over(self, store: MetadataStore, files: Files, node_id: int) -> None:
         """Write all of it to the store, in one step, unless an earlier start came so far; then say that it is done."""
-        if not await store.get_all([ClusterIdNode.path]):
+        found = await store.get_all([ClusterIdNode.path, ADOPTED_NODE])
+        if ClusterIdNode.path not in found:
             await store.multi(list(_writes(self, node_id)))
             # Not every day's news: it is shown unless somebody wants to see errors only.
             logger.warning("%s", _told(self))
-        await asyncio.to_thread(sign, files, self.directory)
+        elif ADOPTED_NODE in found:
+            _check_unchanged(self.directory, _decode(found[ADOPTED_NODE].data, ADOPTED_NODE), self.position)
+        marker = f"{self.directory}/{ADOPTED}"
+        await asyncio.to_thread(write_whole, files, marker, _encode(self.position))
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -84,12 +91,16 @@ def is_done(files: Files, directory: str) -> bool:
     if not files.exists(marker):
         return False
     now = position(files, f"{directory}/{METADATA_DIRECTORY}")
-    if _read_marker(files, marker) != now:
+    _check_unchanged(directory, _decode(files.read(marker), marker), now)
+    return True
+
+
+def _check_unchanged(directory: str, then: Position, now: Position) -> None:
+    if then != now:
         raise ConfigError(
             f"Apache Kafka has run in {directory} since Ottla took it over, and {STORE_NAME} does not know what it "
             "changed: a directory that went back to Apache Kafka stays there. Nothing was changed"
         )
-    return True
 
 
 def examine(
@@ -101,6 +112,7 @@ def examine(
     if is_done(files, directory):
         return None
     config = configs.broker
+    at = position(files, f"{directory}/{METADATA_DIRECTORY}")
     try:
         found = check_directories(files, directory, log_dirs, config)
         image, end_offset = read_image(files, f"{directory}/{METADATA_DIRECTORY}")
@@ -112,7 +124,7 @@ def examine(
     epochs = {partition: _latest_epoch(files, path) for partition, path in here.items()}
     _warn(image, missing(image, here), config.node_id)
     first_id = max(image.next_producer_id, now_ms << _IDS_PER_MS_BITS)
-    return Adoption(directory, found.cluster_id, image, end_offset, first_id, settings, epochs)
+    return Adoption(directory, at, found.cluster_id, image, end_offset, first_id, settings, epochs)
 
 
 def _latest_epoch(files: Files, directory: str) -> int:
@@ -194,6 +206,7 @@ def _writes(adoption: Adoption, node_id: int) -> Iterator[Op]:
     yield from (Create(path) for path in paths.LAYOUT)
     yield Create(ControllerEpochNode.path, ControllerEpochNode.encode(_NEW_EPOCH))
     yield Create(ClusterIdNode.path, ClusterIdNode.encode(adoption.cluster_id))
+    yield Create(ADOPTED_NODE, _encode(adoption.position))
     for topic in adoption.image.topics.values():
         yield from _topic_writes(topic, adoption.leader_epochs, node_id)
     for resource, values in adoption.settings.items():
@@ -219,16 +232,13 @@ def _topic_writes(topic: KraftTopic, epochs: Mapping[TopicPartition, int], node_
 # --- the marker -------------------------------------------------------------------------------------------------------
 
 
-def sign(files: Files, directory: str) -> None:
-    """Write down that the directory was taken over. A store that is lost later is then missed, not made again."""
-    at = position(files, f"{directory}/{METADATA_DIRECTORY}")
-    text = json.dumps({"version": 0, "file": at.file, "size": at.size}) + "\n"
-    write_whole(files, f"{directory}/{ADOPTED}", text.encode())
+def _encode(at: Position) -> bytes:
+    return (json.dumps({"version": 0, "file": at.file, "size": at.size}) + "\n").encode()
 
 
-def _read_marker(files: Files, path: str) -> Position:
+def _decode(data: bytes, path: str) -> Position:
     try:
-        fields = json.loads(files.read(path))
+        fields = json.loads(data)
         return Position(str(fields["file"]), int(fields["size"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path} makes no sense: {error}") from None

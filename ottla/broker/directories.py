@@ -135,6 +135,6 @@ def _why_unknown(path: str, meta: Meta, store: str) -> str:
         )
     return (
         f"{path} belongs to cluster {meta.cluster_id}, but {store}, which knows the topics of a cluster, is not "
-        f"there: bring it back, or choose another directory. (One of Apache Kafka can be taken over once, if it has "
-        f"its {METADATA_DIRECTORY}.) Nothing was changed"
+        f"there: bring it back, or choose another directory. (One of Apache Kafka can be taken over once, with "
+        f"its {METADATA_DIRECTORY}, there or in metadata.log.dir.) Nothing was changed"
     )

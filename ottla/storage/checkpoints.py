@@ -65,8 +65,8 @@ def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """Offsets by partition; empty if the file is not there."""
-    if not files.exists(path):
+    """Offsets by partition; none if the file is not there, or as empty as Kafka makes it before it has any."""
+    if not files.exists(path) or files.size(path) == 0:
         return {}
     offsets: dict[TopicPartition, int] = {}
     for row in parse_lines(files.read(path), path):

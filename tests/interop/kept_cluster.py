@@ -57,7 +57,6 @@ CONFIG = {
     "log.cleaner.backoff.ms": "100",
     "log.flush.start.offset.checkpoint.interval.ms": "100",
     "log.initial.task.delay.ms": "100",
-    "group.coordinator.rebalance.protocols": "classic,consumer",
 }
 """Other than the defaults of any broker, so that it is seen where a number comes from."""
 _WAIT_SECONDS = 30

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop import kept_cluster
 from tests.interop.brokers import Ottla, stored_batches
-from tests.interop.kept_cluster import CLASSIC, IN_TRANSACTION, WRITER, View
+from tests.interop.kept_cluster import CLASSIC, IN_TRANSACTION, MODERN, WRITER, View
 from tests.oracles import apache_kafka
 
 NODE_ID = 7
@@ -27,6 +27,8 @@ class Kept(NamedTuple):
     view: View
     stopped: Path
     killed: Path
+    refusal: str
+    """What `ottla start` said in its directory while it ran."""
 
 
 @pytest.fixture(scope="module", params=["3.9.2", apache_kafka.VERSION])
@@ -41,10 +43,11 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             with kept_cluster.filled(broker.bootstrap_server, has_modern_groups=modern):
                 view = kept_cluster.look(broker.bootstrap_server)
                 _copy_as_if_killed(broker.pid, stopped, killed)
+                refusal = _refusal(stopped)
                 apache_kafka.stop(broker)
     except apache_kafka.Unavailable as error:
         pytest.skip(str(error))
-    return Kept(version, view, stopped, killed)
+    return Kept(version, view, stopped, killed, refusal)
 
 
 def _copy_as_if_killed(pid: int, source: Path, target: Path) -> None:
@@ -54,6 +57,12 @@ def _copy_as_if_killed(pid: int, source: Path, target: Path) -> None:
         shutil.copytree(source, target)
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def _refusal(directory: Path) -> str:
+    with pytest.raises(AssertionError) as raised:
+        Ottla(directory)
+    return str(raised.value)
 
 
 @pytest.fixture
@@ -89,6 +98,13 @@ def test_clients_find_the_cluster_as_it_was_after_a_clean_stop_and_go_on(kept: K
     assert_same(kept_cluster.look(ottla.address), kept.view)
     assert _node_id(ottla.address) == NODE_ID
     _go_on(ottla.address)
+    for group, protocol in {CLASSIC: "classic", MODERN: "consumer"}.items():
+        if kept.view.committed[group]:
+            assert _first_of(ottla.address, group, protocol) == {
+                ("plain", 0): 3,
+                ("plain", 1): 4,
+                ("plain", 2): 5,
+            }
     after = kept_cluster.look(ottla.address)
     _assert_went_on(kept.view, after)
     ottla.kill_and_start_again()
@@ -107,7 +123,7 @@ def _node_id(address: str) -> int:
 
 
 def _go_on(address: str) -> None:
-    """A producer ends what it had begun, another one comes, a group reads on, a topic is made."""
+    """A producer ends what it had begun, another one comes, a topic is made."""
     writer = Producer({"bootstrap.servers": address, "transactional.id": WRITER})
     writer.init_transactions(30)
     writer.begin_transaction()
@@ -123,12 +139,12 @@ def _go_on(address: str) -> None:
         newcomer.produce(topic, b"new", key=b"new", partition=0)
     assert newcomer.flush(30) == 0
     assert stored_batches(address, "new")[0].producer_id > 1 << 40  # ids that Apache Kafka never comes to
-    assert _first_of(address, CLASSIC) == {("plain", 0): 3, ("plain", 1): 4, ("plain", 2): 5}
 
 
-def _first_of(address: str, group: str) -> dict[tuple[str, int], int]:
+def _first_of(address: str, group: str, protocol: str) -> dict[tuple[str, int], int]:
     """Where a group reads on, by partition."""
-    reader = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
+    settings = {"bootstrap.servers": address, "group.id": group, "group.protocol": protocol}
+    reader = Consumer({**settings, "enable.auto.commit": False})
     reader.subscribe(["plain"])
     first: dict[tuple[str, int], int] = {}
     for _ in range(300):
@@ -155,6 +171,10 @@ def _assert_went_on(before: View, after: View) -> None:
         assert after.records[place][-1].offset == before.watermarks[topic, 0][1]
     assert after.committed == {**before.committed, IN_TRANSACTION: {("plain", 0): 13}}
     assert after.topics == {**before.topics, "new": after.topics["new"]}
+
+
+def test_a_directory_that_is_in_use_is_refused(kept: Kept) -> None:
+    assert f"the data directory {kept.stopped / 'data'} is in use by another process" in kept.refusal
 
 
 def test_a_broker_with_another_number_is_refused_and_changes_nothing(kept: Kept, tmp_path: Path) -> None:

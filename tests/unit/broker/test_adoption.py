@@ -162,6 +162,11 @@ async def test_a_crash_before_the_end_starts_it_again(tmp_path):
     (directory / ADOPTED).unlink()  # the power goes once more, between the two
     await judged(directory).take_over(store, OsFiles(), NODE_ID)
     assert (directory / ADOPTED).exists()
+    (directory / ADOPTED).unlink()  # ... and Kafka is started before we are
+    log = directory / METADATA_DIRECTORY / f"{0:020}.log"
+    log.write_bytes(log.read_bytes() + batch([topic("new")], 3))
+    with pytest.raises(ConfigError, match=r"Apache Kafka has run in .* since Ottla took it over"):
+        await judged(directory).take_over(store, OsFiles(), NODE_ID)
     await store.close()
 
 

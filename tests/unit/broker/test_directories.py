@@ -176,7 +176,7 @@ def test_metadata_of_kafka_may_lie_elsewhere_but_not_twice(tmp_path):
     ("version", "reason"),
     [
         (0, "with ZooKeeper, which has all that is known of its topics"),
-        (1, f"if it has its {METADATA_DIRECTORY}"),
+        (1, f"with its {METADATA_DIRECTORY}"),
     ],
 )
 def test_a_directory_of_kafka_without_its_metadata_is_refused_untouched(tmp_path, version, reason):

@@ -63,10 +63,14 @@ def test_no_offsets_is_a_file_too_and_no_file_is_no_offsets(disk):
     assert read_offsets(disk, PATH) == {}
 
 
+def test_a_file_that_kafka_has_made_and_not_filled_names_nothing(disk):
+    write_whole(disk, PATH, b"")
+    assert checkpoints.read_offsets(disk, PATH) == {}
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
         b"0",
         b"0\n",
         b"\n0\n",
