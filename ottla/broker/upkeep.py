@@ -33,7 +33,7 @@ FIRST_RETENTION_MS = 30_000  # after the start: clients come first
 FLUSH_LOOK_MS = 1_000  # how often logs are asked whether they want a sync, if no setting says oftener
 WAIT_S_MAX = 86_400.0
 LOGS_AT_A_TIME = 50  # some 0.3 ms of work before requests get their turn
-SEGMENTS_AT_A_TIME = 50  # some 10 ms: each has four files to rename
+SEGMENTS_AT_A_TIME = 20  # some 5 ms: each has three or four files to rename
 REMOVAL_WAIT_MS_MIN = 1_000
 FULL = {errno.ENOSPC, errno.EDQUOT}
 

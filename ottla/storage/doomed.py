@@ -1,5 +1,6 @@
 """Segments that were deleted, and whose files wait for `file.delete.delay.ms`: somebody may still be reading them."""
 
+from collections import deque
 from collections.abc import Iterator
 
 from ottla.storage.segment import Segment
@@ -9,7 +10,7 @@ class Doomed:
     """What waits, and since when. The clock may be any, as long as it is always the same one."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[int, Segment]] = []
+        self._waiting: deque[tuple[int, Segment]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -22,13 +23,16 @@ class Doomed:
 
     def take(self, now_ms: int, delay_ms: int) -> list[Segment]:
         """Those that have waited for `delay_ms`, as it is set now; they are the caller's to remove."""
-        taken = [segment for since, segment in self._waiting if now_ms - since >= delay_ms]
-        # A clock that went back must not let the others wait for longer than the delay.
-        self._waiting = [(min(s, now_ms), segment) for s, segment in self._waiting if now_ms - s < delay_ms]
+        if self._waiting and self._waiting[0][0] > now_ms:
+            # A clock that went back must not let anybody wait for longer than the delay.
+            self._waiting = deque((min(since, now_ms), segment) for since, segment in self._waiting)
+        taken = []
+        while self._waiting and now_ms - self._waiting[0][0] >= delay_ms:
+            taken.append(self._waiting.popleft()[1])
         return taken
 
     def wait_ms(self, now_ms: int, delay_ms: int) -> int | None:
         """How long until the first has waited for `delay_ms`; None if there is none."""
         if not self._waiting:
             return None
-        return max(0, min(since for since, _ in self._waiting) + delay_ms - now_ms)
+        return max(0, self._waiting[0][0] + delay_ms - now_ms)

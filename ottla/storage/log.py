@@ -328,18 +328,23 @@ class Log:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} lies beyond the high watermark {self.high_watermark}",
             )
+        self._start_at(offset)
+        self._forget_epochs()
+
+    def _start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            try:
-                self.epochs.truncate_from_start(offset)
-            except OSError as error:
-                # A file that still knows older epochs does no harm, and is corrected at the next start.
-                logger.warning("%s keeps epochs from before offset %d: %s", self.directory, offset, error)
             self.producers.forget_below(offset)
 
+    def _forget_epochs(self) -> None:
+        """If the disk refuses: a file that knows older epochs does no harm, and is corrected at the next start."""
+        try:
+            self.epochs.truncate_from_start(self.log_start_offset)
+        except OSError as error:
+            logger.warning("%s keeps epochs from before its start: %s", self.directory, error)
+
     def delete_old(self, now_ms: int, monotonic_ms: int | None = None, count_max: int = retention.ALL) -> int:
-        """Drop the segments that retention lets go, at most `count_max`; how many. Their files follow when nobody reads
-        them any more, by the clock that `take_doomed` is asked with: `monotonic_ms`, if that is not the same."""
+        """Drop the segments that retention lets go, at most `count_max`; how many. Files wait by `monotonic_ms`."""
         self._check_health()
         start, end, mark = self.log_start_offset, self.end_offset, self.high_watermark
         with self._fatal_errors():
@@ -352,7 +357,9 @@ class Log:
             self._doom(self.segments.drop_first(count), now_ms if monotonic_ms is None else monotonic_ms)
         if count:
             self._unsynced.drop_names()
-            self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
+            self._start_at(self.segments[0].base_offset)
+        if count < count_max:  # the last of several calls
+            self._forget_epochs()
         return count
 
     def replace(self, old: list[Segment], put_in_place: Callable[[], Segment], monotonic_ms: int) -> None:
