@@ -18,13 +18,13 @@ from ottla.storage.inspection.layout import looks_like_a_partition, read_small, 
 from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
 from ottla.storage.meta import read_meta
 
-NAMES = (*checkpoints.OFFSETS, checkpoints.CLEANER)
+NAMES = checkpoints.OFFSETS
 QUARANTINE = "quarantine"
 
 
 @dataclass(slots=True)
 class Checkpoints:
-    """The four offset checkpoints of a log directory as they are."""
+    """The offset checkpoints of a log directory as they are."""
 
     directory: str
     offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)

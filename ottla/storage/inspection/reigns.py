@@ -6,6 +6,7 @@ entry, the smaller epoch is believed: a log that knows a larger one than its lea
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.storage.epochs import EpochStart
@@ -62,20 +63,42 @@ def contradicting(runs: list[Reign], entries: list[EpochStart]) -> list[Reign]:
 
 
 def rebuilt(runs: list[Reign]) -> list[EpochStart]:
-    """A checkpoint from the batches alone. A run that a later one undercuts is not believed, if it is the shorter."""
+    """A checkpoint from the batches alone: the rising epochs that most of them bear out."""
+    ranks = {epoch: rank for rank, epoch in enumerate(sorted({run.epoch for run in runs}), 1)}
+    tree: list[tuple[int, int]] = [(0, -1)] * (
+        len(ranks) + 1
+    )  # best (batches, last run) of the epochs below a rank
+    before = [-1] * len(runs)
+    for number, run in enumerate(runs):
+        most, before[number] = max(tree[rank] for rank in _below(ranks[run.epoch]))
+        best = most + run.batches, number
+        for rank in _above(ranks[run.epoch], len(tree)):
+            tree[rank] = max(tree[rank], best)
+    number = max((tree[rank] for rank in _below(len(ranks))), default=(0, 0, -1))[2]
     believed: list[Reign] = []
-    for run in runs:
-        while believed and believed[-1].epoch >= run.epoch and believed[-1].epoch != run.epoch:
-            if believed[-1].batches > run.batches:
-                break
-            believed.pop()
-        if not believed or run.epoch > believed[-1].epoch:
-            believed.append(run)
-        elif run.epoch == believed[-1].epoch:
-            believed[-1] = believed[-1]._replace(
-                last_offset=run.last_offset, batches=believed[-1].batches + run.batches
-            )
-    return [EpochStart(run.epoch, run.start_offset) for run in believed]
+    while number >= 0:
+        believed.append(runs[number])
+        number = before[number]
+    entries: list[EpochStart] = []
+    for run in reversed(believed):
+        if not entries or run.epoch > entries[-1].epoch:
+            entries.append(EpochStart(run.epoch, run.start_offset))
+    return entries
+
+
+def _below(rank: int) -> Iterator[int]:
+    """The nodes of a Fenwick tree that together cover all ranks up to this one; node 0 stands for none."""
+    yield 0
+    while rank > 0:
+        yield rank
+        rank &= rank - 1
+
+
+def _above(rank: int, size: int) -> Iterator[int]:
+    """The nodes that cover this rank."""
+    while rank < size:
+        yield rank
+        rank += rank & -rank
 
 
 def believe(runs: list[Reign], checkpoint: list[EpochStart] | None) -> list[EpochStart]:

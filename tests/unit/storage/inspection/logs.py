@@ -11,6 +11,8 @@ from ottla.storage.files import Files
 from ottla.storage.inspection.directory import Inspection, inspect
 from ottla.storage.inspection.findings import Finding, Findings, Severity
 from ottla.storage.inspection.partition import Scope
+from ottla.storage.inspection.plan import Step
+from ottla.storage.inspection.repair import repair_all
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.meta import Meta, write_meta
@@ -110,3 +112,27 @@ def copy_of(contents: dict[str, bytes]) -> SimDisk:
     for directory in {path.rpartition("/")[0] for path in contents}:
         disk.sync_directory(directory)
     return disk
+
+
+def flip(disk: Files, path: str, at: int, bits: int = 0x10) -> None:
+    """Change a byte of a file."""
+    data = bytearray(disk.read(path))
+    data[at] ^= bits
+    write(disk, path, bytes(data))
+
+
+def mended(disk: Files, directory: str = DATA) -> list[Step]:
+    """Repair it; what was done."""
+    done: list[Step] = []
+    repair_all(disk, look(disk, directory)[0], done.append)
+    return done
+
+
+def quarantined(disk: SimDisk) -> dict[str, bytes]:
+    """What lies in quarantine, by its path below it."""
+    root = f"{DATA}/quarantine"
+    return (
+        {p.removeprefix(root + "/"): d for p, d in everything(disk, root).items()}
+        if disk.exists(root)
+        else {}
+    )
