@@ -9,6 +9,7 @@ A log whose cleaning fails stays as it was: one message says so, and it is tried
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import time
@@ -210,7 +211,7 @@ class Cleaning:
         self._wake.set()
 
     async def _look_again_and_again(self) -> None:
-        while True:
+        while not self._is_stopping:
             self._wake.clear()
             try:
                 await self.look()
@@ -219,10 +220,9 @@ class Cleaning:
                     "a failure of ours: could not look for logs to clean; it is tried again later"
                 )
             backoff_s = max(_BACKOFF_S_MIN, min(self._config.log_cleaner_backoff_ms / 1000, WAIT_S_MAX))
-            try:
-                await asyncio.wait_for(self._wake.wait(), backoff_s)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(backoff_s):
+                    await self._wake.wait()
 
     async def look(self) -> None:
         """Have the filthiest logs cleaned, those first that somebody asked for, as many as there are workers for."""
@@ -294,6 +294,7 @@ class Cleaning:
             return
         run = Run(partition, directory, log, job, circumstances, self._replicas.in_thread)
         task = asyncio.create_task(self._clean(run), name=f"clean {partition}")
+        task.add_done_callback(lambda _: self._ended(run))  # one that is given up early never begins
         self._runs[partition] = run, task
 
     def _circumstances(self, log: Log, found: Cleanable) -> tuple[Any, ...]:
@@ -340,11 +341,12 @@ class Cleaning:
         except Exception as error:
             logger.exception("a failure of ours: could not clean %s", run.partition)
             self._failed(run, Failed(f"a failure of ours: {error!r}"))
-        finally:
-            del self._runs[run.partition]
-            self._given_up.discard(run)
-            self._share_rate()
-            self._wake.set()
+
+    def _ended(self, run: Run) -> None:
+        del self._runs[run.partition]
+        self._given_up.discard(run)
+        self._share_rate()
+        self._wake.set()
 
     async def _done(self, run: Run, outcome: Done, seconds: float) -> None:
         if not run.is_current:

@@ -143,7 +143,8 @@ class WorkerProcess:
         if self._is_busy:
             self.kill()
         try:
-            await asyncio.wait_for(self._process.wait(), _GOODBYE_S)
+            async with asyncio.timeout(_GOODBYE_S):
+                await self._process.wait()
         except TimeoutError:
             self.kill()
             await self._process.wait()
@@ -182,7 +183,8 @@ class WorkerThread:
             seconds = self._spent / self._rate if self._rate > 0 else None
             self._hurry.clear()
             try:
-                await asyncio.wait_for(self._hurry.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._hurry.wait()
             except TimeoutError:
                 break
         self._spent = 0
