@@ -4,7 +4,8 @@ It happens once, at the first start in such a directory, before any log is opene
 
 1. `__cluster_metadata-0` is read, and judged: nothing may be lost, nothing may become public (`adoption_checks`)
 2. everything is written to the store in one step; a crash before that leaves a directory that is Kafka's still
-3. `ottla-adopted.json` says that it happened, and up to where the metadata of Kafka was written then; so does a node of
+3. what a killed broker had not noted of its logs is noted (`adoption_epochs`)
+4. `ottla-adopted.json` says that it happened, and up to where the metadata of Kafka was written then; so does a node of
    the store, should the power go between the two
 
 From then on Kafka's metadata is history. Should its log have grown at a later start, then a broker of Kafka was here
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.adoption_checks import check_cluster, check_directories, check_retention, missing
+from ottla.broker.adoption_epochs import note_epochs
 from ottla.controller import partitions
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.configs import path_of
@@ -66,6 +68,8 @@ class Adoption(NamedTuple):
     end_offset: int
     first_producer_id: int
     settings: Settings
+    places: Mapping[TopicPartition, str]
+    """The partitions that are here, and where."""
     leader_epochs: Mapping[TopicPartition, int]
     """The newest epoch in each log: one that is in use must not begin again."""
 
@@ -78,6 +82,7 @@ class Adoption(NamedTuple):
             logger.warning("%s", _told(self))
         elif ADOPTED_NODE in found:
             _check_unchanged(self.directory, _decode(found[ADOPTED_NODE].data, ADOPTED_NODE), self.position)
+        await asyncio.to_thread(note_epochs, files, self.places.items())
         marker = f"{self.directory}/{ADOPTED}"
         await asyncio.to_thread(write_whole, files, marker, _encode(self.position))
 
@@ -124,7 +129,7 @@ def examine(
     epochs = {partition: _latest_epoch(files, path) for partition, path in here.items()}
     _warn(image, missing(image, here), config.node_id)
     first_id = max(image.next_producer_id, now_ms << _IDS_PER_MS_BITS)
-    return Adoption(directory, at, found.cluster_id, image, end_offset, first_id, settings, epochs)
+    return Adoption(directory, at, found.cluster_id, image, end_offset, first_id, settings, here, epochs)
 
 
 def _latest_epoch(files: Files, directory: str) -> int:

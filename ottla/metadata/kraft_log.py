@@ -80,7 +80,7 @@ def _segments(files: Files, directory: str, offset: int) -> Iterator[tuple[str, 
     """The files that hold what comes from `offset` on, and whether it is the last one."""
     bases = sorted(int(found[1]) for name in files.names(directory) if (found := _SEGMENT.fullmatch(name)))
     wanted = [
-        base for base, next in zip(bases, [*bases[1:], None], strict=True) if next is None or next > offset
+        base for base, next in zip(bases, [*bases[1:], None], strict=False) if next is None or next > offset
     ]
     if wanted and wanted[0] > offset:
         raise ProtocolError(f"the records from offset {offset} to {wanted[0]} are missing")

@@ -70,6 +70,12 @@ def test_records_below_the_newest_snapshot_may_be_gone(tmp_path):
     assert [list(each.partitions) for each in image.topics.values()] == [[0, 1]]
 
 
+def test_a_snapshot_may_be_all_there_is(tmp_path):
+    (tmp_path / f"{10:020}-{1:010}.checkpoint").write_bytes(snapshot(topic(), partition(0)))
+    image, end_offset = read(tmp_path)
+    assert names(image) == ["orders"] and end_offset == 10
+
+
 def test_a_snapshot_that_ends_within_a_batch_continues_there(tmp_path):
     place = write_log(tmp_path, [topic("doomed"), topic(), partition(0)])
     (place / f"{1:020}-{1:010}.checkpoint").write_bytes(snapshot())
