@@ -187,6 +187,8 @@ class Copier:
         """What stays of an old message, or of the set that it wraps, is written in today's format."""
         header = legacy.read_header(data)
         records = list(legacy.records_of(data))
+        if max(record.offset for record in records) > batch.last_offset:
+            raise invalid(f"a wrapper at offset {batch.last_offset} holds records from behind it")
         self.out.read(len(records), batch.size)
         kept = [record for record in records if self._stays(record)]
         stamp = header.timestamp if header.timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP

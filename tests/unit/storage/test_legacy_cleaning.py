@@ -234,6 +234,7 @@ HOSTILE = {
     "a wrapper in a wrapper": wrapped(wrapped(message(0, b"a", b"", 1), offset=0)),
     "a bomb": wrapped(message(0, b"a", bytes(80 << 20), 1)),
     "nothing": wrapped(),
+    "offsets behind its own": wrapped(message(2**40, b"a", b"", 1), offset=0),
     "offsets before those of another": written(Shape(1), [Record(8, NOW, b"z", b"1")])
     + wrapped(message(0, b"a", b"", 1), message(3, b"b", b"", 1), offset=9),
 }
