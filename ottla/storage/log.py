@@ -324,10 +324,8 @@ class Log:
     def advance_log_start(self, offset: int) -> None:
         """Records before `offset` are not to be read any more; their segments go when retention next runs."""
         if offset > self.high_watermark:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} lies beyond the high watermark {self.high_watermark}",
-            )
+            detail = f"offset {offset} lies beyond the high watermark {self.high_watermark}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
         self._start_at(offset)
         self._forget_epochs()
 
@@ -354,6 +352,8 @@ class Log:
             if count and self._unsynced.has_new_names:  # what stays must last before what goes is renamed
                 self.files.sync_directory(self.directory)
                 self._unsynced.names_synced()
+            if self.replacement is not None and self.replacement.is_made_of(list(self.segments)[:count]):
+                self.replacement.cancel()  # with it, a crash would bring back what is about to go
             self._doom(self.segments.drop_first(count), now_ms if monotonic_ms is None else monotonic_ms)
         if count:
             self._unsynced.drop_names()
@@ -366,13 +366,13 @@ class Log:
         """Let one segment that was cleaned stand for those it was made from. It starts where the first of them does."""
         self._check_health()
         with self._fatal_errors():
-            self._doom(old, monotonic_ms)
+            self._doom(old, monotonic_ms, is_replaced=True)
             self.segments.replace(old, put_in_place())
         self._unsynced.change_names()
 
-    def _doom(self, segments: list[Segment], monotonic_ms: int) -> None:
+    def _doom(self, segments: list[Segment], monotonic_ms: int, *, is_replaced: bool = False) -> None:
         for segment in segments:
-            segment.doom()
+            segment.doom(is_replaced=is_replaced)
             self.snapshots.remove(segment.base_offset)
             self.doomed.add(segment, monotonic_ms)
 

@@ -5,7 +5,7 @@
     finish    the names are on the disk
 
 `prepare` and `finish` wait for the disk and run in a thread. In between the log may be cut, or lose old segments: then
-the replacement speaks of batches that are gone, and is taken back.
+the replacement speaks of batches that are gone, and is taken back before they go, or a crash would bring them again.
 """
 
 import logging
@@ -35,6 +35,7 @@ class Replacement:
         self._base_offset = base_offsets[0]
         self._lock = threading.Lock()
         self._is_cancelled = False
+        self._is_begun = False  # are the originals on their way out?
         log.replacement = self
 
     def prepare(self) -> None:
@@ -54,6 +55,7 @@ class Replacement:
             self.cancel()
             return False
         self._log.replacement = None
+        self._is_begun = True
         self._log.replace(self._sources, self._put_in_place, monotonic_ms)
         return True
 
@@ -62,14 +64,24 @@ class Replacement:
         self._files.sync_directory(self._log.directory)
 
     def cancel(self) -> None:
-        """Take it back, whatever was done up to `commit`: the originals are all there."""
+        """Take it back, whatever was done up to `commit`: the originals are all there.
+
+        Of one that `commit` could not bring to its end nothing may go: it is all that is left of some of them, and the
+        next start completes it.
+        """
         with self._lock:
+            if self._is_begun:
+                return
             self._is_cancelled = True
             if self._log.replacement is self:
                 self._log.replacement = None
             # The log first: without it the other files are swept up by the next start.
             remove_all(self._files, [*self._paths(SWAP_SUFFIX), *self._paths(CLEANED_SUFFIX)])
             self._files.sync_directory(self._log.directory)
+
+    def is_made_of(self, segments: list[Segment]) -> bool:
+        """Of any of these?"""
+        return any(segment in self._sources for segment in segments)
 
     def _is_up_to_date(self) -> bool:
         here = [segment for segment in self._log.segments if segment in self._sources]

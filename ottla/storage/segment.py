@@ -318,21 +318,28 @@ class Segment:
             self._file.close()
             self._file = None
 
-    def doom(self) -> list[str]:
+    def doom(self, *, is_replaced: bool = False) -> list[str]:
         """Rename the files so that no start finds them again; they can be removed later. Returns their paths.
 
         The log goes first: indexes without a log are tidied away, but a log without its transaction index would
-        come back as one in which nothing was aborted.
+        come back as one in which nothing was aborted. If another segment waits to take its name, the log goes last:
+        that one will not come back, but an index without a log would be taken for the other's.
         """
+        if not is_replaced:
+            self._doom_log()
+        self.offsets.entries.rename(self.offsets.entries.path + DELETED_SUFFIX)
+        self.times.entries.rename(self.times.entries.path + DELETED_SUFFIX)
+        self.txns.rename(self.txns.path + DELETED_SUFFIX)
+        if is_replaced:
+            self._doom_log()
+        return self.paths
+
+    def _doom_log(self) -> None:
         if self._file is not None:
             self._file.rename(self.path + DELETED_SUFFIX)
         else:
             self._files.rename(self.path, self.path + DELETED_SUFFIX)
         self.path += DELETED_SUFFIX
-        self.offsets.entries.rename(self.offsets.entries.path + DELETED_SUFFIX)
-        self.times.entries.rename(self.times.entries.path + DELETED_SUFFIX)
-        self.txns.rename(self.txns.path + DELETED_SUFFIX)
-        return self.paths
 
     def remove(self) -> None:
         self._removed = True

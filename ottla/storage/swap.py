@@ -44,9 +44,11 @@ def _finish(files: Files, directory: str, base_offset: int, names: list[str]) ->
     covered = sorted(
         b for b in bases if b is not None and base_offset <= b < max(end_offset, base_offset + 1)
     )
+    # The log comes last, each time. While the new one is a swap, all of this can be done again; and when the old one is
+    # gone, an index of its name must not be the old one's.
     for base in covered:
-        remove_all(files, (f"{directory}/{file_name(base, suffix)}" for suffix in _SUFFIXES))
-    for suffix in reversed(_SUFFIXES):  # the log comes last: while it is a swap, this can be done again
+        remove_all(files, (f"{directory}/{file_name(base, suffix)}" for suffix in reversed(_SUFFIXES)))
+    for suffix in reversed(_SUFFIXES):
         swap = f"{directory}/{file_name(base_offset, suffix + SWAP_SUFFIX)}"
         if files.exists(swap):
             files.rename(swap, swap.removesuffix(SWAP_SUFFIX))

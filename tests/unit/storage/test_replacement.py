@@ -81,6 +81,30 @@ def test_it_is_taken_back_if_retention_took_one_of_them_meanwhile():
     assert offsets(open_log(disk, log.config, clean=True)) == [4]
 
 
+def test_what_retention_deletes_does_not_come_back_with_a_replacement_that_was_on_its_way():
+    disk = SimDisk()
+    log = compacted(disk)
+    log.flush()
+    replacement = cleaned(disk, log)
+    replacement.prepare()
+    log.advance_log_start(4)
+    assert log.delete_old(NOW) == 1
+    log.abandon()
+    again = open_log(disk, log.config, recovery_point=log.recovery_point)
+    assert again.log_start_offset == 4
+    assert offsets(again) == [4] and leftovers(disk) == []
+
+
+def test_retention_that_takes_other_segments_does_not_disturb_it():
+    disk = SimDisk()
+    log = compacted(disk)
+    replacement = cleaned(disk, log)
+    log.advance_log_start(0)
+    replacement.prepare()
+    assert log.delete_old(NOW) == 0
+    assert replacement.commit(NOW)
+
+
 @pytest.mark.parametrize("is_prepared", [True, False])
 def test_it_is_taken_back_before_the_log_is_cut(is_prepared):
     disk = SimDisk()
@@ -106,16 +130,19 @@ def test_a_disk_that_refuses_to_rename_leaves_the_log_as_it_was():
     assert offsets(log) == [0, 4] and leftovers(disk) == [] and log.failure is None
 
 
-def test_a_disk_that_refuses_in_the_middle_is_the_end_of_the_log_until_it_is_opened_again():
+@pytest.mark.parametrize("after", range(9))
+def test_a_disk_that_refuses_in_the_middle_is_the_end_of_the_log_until_it_is_opened_again(after):
+    """By then some of the originals are out of the way: who gives it up must not take the replacement back, too."""
     disk = SimDisk()
     log = compacted(disk)
     log.flush()
     replacement = cleaned(disk, log)
     replacement.prepare()
-    disk.fail_next("rename", errno.EIO, after=1)
+    disk.fail_next("rename", errno.EIO, after=after)
     with pytest.raises(KafkaError):
         replacement.commit(NOW)
     assert log.failure is not None
+    replacement.cancel()
     log.abandon()
     again = open_log(disk, log.config, recovery_point=log.recovery_point)
     assert offsets(again) == [4] and leftovers(disk) == []

@@ -97,3 +97,25 @@ def test_an_interrupted_replacement_is_completed_by_the_next_start_with_its_abor
         assert values_of(log) == {0: b"aborted", 2: b"kept", 3: b"active"}
         assert [(t.producer_id, t.first_offset, t.last_offset) for t in log.aborted_txns(0, 4)] == [(7, 0, 1)]
         assert not [n for n in disk.names(HERE) if n.endswith(".swap")]
+
+
+@pytest.mark.parametrize("operations", range(16))
+def test_a_replacement_in_which_nothing_was_aborted_does_not_inherit_aborted_transactions(operations):
+    disk = SimDisk()
+    log = open_log(disk)
+    put(log, b"aborted", producer=(7, 0, 0), is_transactional=True)
+    end_txn(log, 7, commit=False)
+    put(log, b"kept")
+    log.roll()
+    put(log, b"active")
+    log.close()
+    write_whole(disk, f"{HERE}/{file_name(0, '.log')}.swap", batch(b"kept", base_offset=2))
+    disk.crash_after(operations)
+    try:
+        log = open_log(disk, recovery_point=4, clean=True)
+        disk.crash_after(10**9)  # it came through before the power went
+    except PowerLoss:
+        disk.crash(random.Random(operations))
+        log = open_log(disk, recovery_point=4)
+    assert values_of(log) == {2: b"kept", 3: b"active"}
+    assert log.aborted_txns(0, 4) == []
