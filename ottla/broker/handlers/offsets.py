@@ -27,6 +27,7 @@ from ottla.replication.partition import Partition
 from ottla.storage.log import Log
 from ottla.storage.reading import TimedOffset
 from ottla.storage.scan import BatchAt
+from ottla.storage.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -193,12 +194,19 @@ def _segment_offsets(
         begins = {
             max(segment.base_offset, log.log_start_offset)
             for segment in log.segments
-            if asked.timestamp == LATEST or 0 <= segment.first_timestamp <= asked.timestamp
+            if asked.timestamp == LATEST or 0 <= _first_ms(segment) <= asked.timestamp
         }
         if asked.timestamp == LATEST or asked.timestamp >= now_ms:
             begins.add(end)
         offsets = sorted((offset for offset in begins if offset <= end), reverse=True)
     return offsets[: max(0, asked.max_num_offsets)]
+
+
+def _first_ms(segment: Segment) -> int:
+    """When a segment began; one whose records have no times is as old as its file."""
+    if segment.size and segment.first_timestamp < 0:
+        return segment.newest_ms
+    return segment.first_timestamp
 
 
 # --- epochs -------------------------------------------------------------------------------------------------------

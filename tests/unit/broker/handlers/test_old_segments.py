@@ -142,6 +142,23 @@ def test_offsets_are_found_by_time_inside_wrappers_too(shape, log_start_offset):
     assert listed(partition, LATEST) == (0, 40, -1)
 
 
+def test_version_0_lists_segments_without_times_by_the_time_of_their_file():
+    partition = partition_of(old_log(Shape(0), Shape(0, Codec.GZIP), Shape(1), segments=3))
+    for segment, at_ms in zip(partition.log.segments, [NOW - 2000, NOW - 1000, 0], strict=True):
+        partition.log.files.set_modified(segment.path, at_ms)
+    for timestamp, expected in [
+        (NOW - 2001, []),
+        (NOW - 2000, [0]),
+        (NOW - 900, [40, 0]),
+        (NOW, [80, 40, 0]),
+    ]:
+        asked = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=timestamp, max_num_offsets=9)
+        topic = ListOffsetsRequest.Topic(name="orders", partitions=[asked])
+        response = ask(broker_of(partition), "ListOffsets", 0, replica_id=-1, topics=[topic])
+        (answer,) = response.topics[0].partitions
+        assert answer.old_style_offsets == expected
+
+
 BOMB = compressed(Codec.GZIP, message(0, None, bytes(80 << 20), 1), 1)
 INNER = message(0, b"k", b"v", 1, timestamp=NOW)
 HOSTILE = {
