@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ottla.broker.broker import Broker as Node
 from ottla.broker.config import BrokerConfig
+from ottla.broker.directories import stored_node_id
 from ottla.controller.commands import NewTopic
 from ottla.core.errors import KafkaError
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
@@ -153,7 +154,12 @@ class AsyncBroker:
         if self._data_dir is None:
             self._data_dir = tempfile.mkdtemp(prefix="ottla-")
             self._temporary = weakref.finalize(self, _remove_tree, self._data_dir, os.getpid())
-        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}", "log.dirs": self._data_dir}
+        settings: dict[str, object] = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "log.dirs": self._data_dir,
+        }
+        if self.disk is None and (node_id := stored_node_id([self._data_dir])) is not None:
+            settings["node.id"] = node_id
         return {**settings, **_FOR_TESTS, **self._settings}
 
     # --- what tests ask -----------------------------------------------------------------------------------------

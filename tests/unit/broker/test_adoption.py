@@ -23,6 +23,7 @@ from ottla.metadata.store import StoreUnavailable
 from ottla.protocol.messages import cluster_metadata as records
 from ottla.storage.files import OsFiles
 from ottla.storage.meta import ADOPTED, METADATA_DIRECTORY, Meta, read_meta, write_meta
+from ottla.testing.broker import AsyncBroker
 from tests.unit.metadata.kraft_files import (
     CLUSTER_ID,
     DIRECTORY_ID,
@@ -140,6 +141,13 @@ async def test_a_broker_starts_in_it_keeps_its_ids_and_does_not_take_over_twice(
         await node.stop()
     assert read_meta(OsFiles(), str(directory)) == Meta(NODE_ID, CLUSTER_ID, DIRECTORY_ID)
     assert {path.name: path.read_bytes() for path in (directory / METADATA_DIRECTORY).iterdir()} == before
+
+
+@scenario
+async def test_a_broker_of_the_test_kit_has_the_number_of_its_directory(tmp_path):
+    async with AsyncBroker(data_dir=one_topic(tmp_path)) as node:
+        assert node.node.node_id == NODE_ID
+        assert list(node.node.replicas.partitions) == [ORDERS_0]
 
 
 @scenario
