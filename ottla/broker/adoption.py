@@ -80,7 +80,9 @@ class Adoption(NamedTuple):
             await store.multi(list(_writes(self, node_id)))
             # Not every day's news: it is shown unless somebody wants to see errors only.
             logger.warning("%s", _told(self))
-        elif ADOPTED_NODE in found:
+        elif ADOPTED_NODE not in found:
+            return  # a store that was made for something else: who signs the directories says so
+        else:
             _check_unchanged(self.directory, _decode(found[ADOPTED_NODE].data, ADOPTED_NODE), self.position)
         await asyncio.to_thread(note_epochs, files, self.places.items())
         marker = f"{self.directory}/{ADOPTED}"

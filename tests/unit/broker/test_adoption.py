@@ -179,6 +179,19 @@ async def test_a_crash_before_the_end_starts_it_again(tmp_path):
 
 
 @scenario
+async def test_a_store_of_another_cluster_is_not_taken_for_its_own(tmp_path):
+    config = {"node.id": NODE_ID, "log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+    node = Broker(BrokerConfig(config))
+    await node.start()
+    await node.stop()
+    (tmp_path / "meta.properties").unlink()
+    directory = one_topic(tmp_path)
+    with pytest.raises(ConfigError, match=f"belongs to cluster {CLUSTER_ID}, this broker is in "):
+        await Broker(BrokerConfig(config)).start()
+    assert not (directory / ADOPTED).exists()
+
+
+@scenario
 async def test_what_kafka_changes_afterwards_is_noticed(tmp_path):
     directory = one_topic(tmp_path)
     await taken_over(directory)
