@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-ALL = ["log", "segments", "records", "codec", "timers", "assignors", "broker", "coordinators"]
+ALL = ["log", "segments", "cleaning", "records", "codec", "timers", "assignors", "broker", "coordinators"]
 
 
 def main(names: list[str]) -> int:
