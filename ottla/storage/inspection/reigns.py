@@ -65,16 +65,15 @@ def contradicting(runs: list[Reign], entries: list[EpochStart]) -> list[Reign]:
 def rebuilt(runs: list[Reign]) -> list[EpochStart]:
     """A checkpoint from the batches alone: the rising epochs that most of them bear out."""
     ranks = {epoch: rank for rank, epoch in enumerate(sorted({run.epoch for run in runs}), 1)}
-    tree: list[tuple[int, int]] = [(0, -1)] * (
-        len(ranks) + 1
-    )  # best (batches, last run) of the epochs below a rank
+    # For each rank the best up to it: batches, as few changes of the epoch as possible, the last epoch and run.
+    tree: list[tuple[int, int, int, int]] = [(0, 0, -1, -1)] * (len(ranks) + 1)
     before = [-1] * len(runs)
     for number, run in enumerate(runs):
-        most, before[number] = max(tree[rank] for rank in _below(ranks[run.epoch]))
-        best = most + run.batches, number
+        most, changes, epoch, before[number] = max(tree[rank] for rank in _below(ranks[run.epoch]))
+        best = most + run.batches, changes - (epoch != run.epoch), run.epoch, number
         for rank in _above(ranks[run.epoch], len(tree)):
             tree[rank] = max(tree[rank], best)
-    number = max((tree[rank] for rank in _below(len(ranks))), default=(0, 0, -1))[2]
+    number = max(tree[rank] for rank in _below(len(ranks)))[3]
     believed: list[Reign] = []
     while number >= 0:
         believed.append(runs[number])
