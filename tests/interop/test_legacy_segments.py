@@ -18,6 +18,7 @@ from ottla.storage.config import TopicConfig
 from ottla.storage.files import OsFiles
 from ottla.storage.log import Log
 from tests.oracles import apache_kafka
+from tests.unit.storage import test_legacy_cleaning
 from tests.unit.storage.legacy_segments import (
     NOW,
     SHAPES,
@@ -138,6 +139,16 @@ def test_we_read_what_apache_writes(apache, shape, gaps):
 def test_what_is_not_compressed_is_the_same_byte_for_byte(apache, shape):
     records = old_records(40, 100, gaps=True)
     assert apache.write(shape, records) == written(shape, records)
+
+
+@named(SHAPES)
+def test_apache_reads_what_compaction_makes_of_old_segments(apache, shape):
+    old = old_log(shape, gaps=True)
+    log = test_legacy_cleaning.opened(old.segments)
+    test_legacy_cleaning.compact(log)
+    found = apache.read(log.segments[0].file.read_at(0, log.segments[0].size))
+    expected = test_legacy_cleaning.newest_of_each_key(old.records)
+    assert found == [(record, shape.is_stamped) for record in expected]
 
 
 @pytest.mark.parametrize("shapes", [SHAPES, MIXED], ids=["of one format each", "of many formats"])
