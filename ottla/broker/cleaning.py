@@ -17,8 +17,8 @@ from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.cleaning_run import LogChanged, Run
-from ottla.broker.cleaning_state import CleaningStatus, LogState, State
-from ottla.broker.cleaning_worker import Worker, WorkerProcess, WorkerThread, has_real_files
+from ottla.broker.cleaning_state import CHANGES_MAX, CleaningStatus, LogState, State
+from ottla.broker.cleaning_worker import NoWorker, Worker, WorkerProcess, WorkerThread, has_real_files
 from ottla.broker.config import BrokerConfig
 from ottla.broker.upkeep import FULL, LOGS_AT_A_TIME, WAIT_S_MAX
 from ottla.core.errors import ErrorCode, KafkaError
@@ -237,8 +237,10 @@ class Cleaning:
                 continue
             try:
                 found = self._look_at(partition, directory, log, now_ms)
-            except OSError as error:
-                self._disk_refused(directory, error)
+            except (OSError, KafkaError) as error:
+                cause = log.failure or error
+                if isinstance(cause, OSError):
+                    self._disk_refused(directory, cause)
                 continue
             dirtiest = max(dirtiest, found.ratio)
             is_wanted = self._state(partition, log).is_wanted(found)
@@ -332,7 +334,9 @@ class Cleaning:
             else:
                 self._failed(run, outcome)
         except LogChanged:
-            logger.debug("the cleaning of %s is pointless by now", run.partition)
+            self._changed(run)
+        except NoWorker as error:
+            self._failed(run, Failed(str(error)))
         except OSError as error:
             self._failed(run, Failed(str(error), error.errno))
         except KafkaError as error:
@@ -375,7 +379,8 @@ class Cleaning:
         if not run.is_current and run.log.failure is None:
             return  # it was deleted meanwhile
         if outcome.errno == errno.ENOENT and not run.has_its_segments:
-            return  # retention was faster; what is left is looked at again
+            self._changed(run)
+            return
         is_full = outcome.errno in FULL
         if outcome.errno is not None and not is_full and outcome.errno not in _SCARCE:
             self._replicas.directory_failed(run.directory.path, OSError(outcome.errno, outcome.reason))
@@ -392,6 +397,14 @@ class Cleaning:
                 "%s cannot be compacted: %s; it stays as it is, and is tried again later",
                 *(run.partition, outcome.reason),
             )
+
+    def _changed(self, run: Run) -> None:
+        """Retention was faster: what is left is looked at again. Not for ever, if there is no end of it."""
+        if run.is_current:
+            state = self._state(run.partition, run.log)
+            state.changes += 1
+            if state.changes > CHANGES_MAX:
+                self._failed(run, Failed("its segments change while it is being compacted"))
 
     def _disk_refused(self, directory: LogDirectory, error: OSError) -> None:
         """A full disk is told of by the first who has to write there."""

@@ -12,6 +12,8 @@ State = Literal["idle", "waiting", "mapping", "copying", "paused", "uncleanable"
 RETRY_MS_MIN = 15_000
 RETRY_MS_MAX = 3_600_000
 """What is damaged, or does not fit, stays so until somebody does something."""
+CHANGES_MAX = 3
+"""So often a log may change under the hands of its worker before it is given a rest."""
 FULL_RETRY_MS_MAX = 300_000
 """A disk that was full may have room again."""
 
@@ -58,6 +60,8 @@ class LogState:
     """Somebody asked for it to be cleaned up to here."""
     pauses: int = 0
     failure: Failure | None = None
+    changes: int = 0
+    """Cleanings in a row that became pointless on their way."""
     runs: int = 0
     last_run_ms: int = -1
     last: Stats = field(default_factory=Stats)
@@ -88,6 +92,7 @@ class LogState:
 
     def succeeded(self, stats: Stats, wall_ms: int) -> None:
         self.failure = self._reported = None
+        self.changes = 0
         self.runs += 1
         self.last_run_ms = wall_ms
         self.last = stats

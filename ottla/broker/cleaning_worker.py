@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Protocol
 
 import ottla
+from ottla.core.errors import OttlaError
 from ottla.storage.cleaning.job import Done, Event, Failed, Group, Job, event_from_json
 from ottla.storage.files import Files, OsFiles
 
@@ -27,6 +28,10 @@ _ERROR_LINE_MAX = 1000
 _GOODBYE_S = 5.0
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class NoWorker(OttlaError):
+    """There is nobody to do the work."""
 
 
 class Worker(Protocol):
@@ -65,7 +70,7 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls) -> "WorkerProcess":
-        """Who is cancelled meanwhile leaves no process behind."""
+        """Raises NoWorker if the machine gives none. Who is cancelled meanwhile leaves no process behind."""
         starting = asyncio.ensure_future(cls._start())
         try:
             return await asyncio.shield(starting)
@@ -77,14 +82,18 @@ class WorkerProcess:
 
     @classmethod
     async def _start(cls) -> "WorkerProcess":
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", MODULE),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            limit=_LINE_BYTES_MAX,
-            env=_environment(),
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", MODULE),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                limit=_LINE_BYTES_MAX,
+                env=_environment(),
+                start_new_session=True,  # what a terminal sends to the broker is not meant for it
+            )
+        except OSError as error:
+            raise NoWorker(f"no worker process can be started: {error}") from error
         return cls(process)
 
     @property
@@ -98,7 +107,7 @@ class WorkerProcess:
     async def clean(self, job: Job) -> AsyncGenerator[Event, None]:
         assert self._process.stdout is not None, "it was asked for"
         self._is_busy = True
-        self._say(clean=json.loads(job.to_json()))
+        self._send(f'{{"clean": {job.to_json()}}}')
         while True:
             line = await self._process.stdout.readline()
             event = event_from_json(line.decode()) if line.endswith(b"\n") else await self._obituary()
@@ -108,7 +117,7 @@ class WorkerProcess:
                 return
             yield event
             if isinstance(event, Group):
-                self._say(go=True)
+                self._send(json.dumps({"go": True}))
 
     async def _obituary(self) -> Failed:
         code = await self._process.wait()
@@ -118,12 +127,12 @@ class WorkerProcess:
     def set_rate(self, rate: float | None) -> None:
         if rate != self._rate:
             self._rate = rate
-            self._say(rate=rate)
+            self._send(json.dumps({"rate": rate}))
 
-    def _say(self, **message: Any) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin is not None, "it was asked for"
         if self._process.returncode is None and not self._process.stdin.is_closing():
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.write(line.encode() + b"\n")
 
     async def _listen(self) -> None:
         """What a worker has to say that is no event. Reading to the end keeps it from waiting for us."""

@@ -59,7 +59,7 @@ class BrokerMetrics(Metrics):
     cleaner_records_kept = Counter("ottla_cleaner_records_kept_total", "Records that were left of them.")
     cleaner_dirty_ratio = Gauge(
         "ottla_cleaner_max_dirty_ratio",
-        "Of the log that is to be compacted next: how much of it was written since the last time, from 0 to 1.",
+        "Of the dirtiest log: how much of it was written since it was last compacted, from 0 to 1.",
     )
     cleaner_map_utilization = Gauge(
         "ottla_cleaner_map_utilization",

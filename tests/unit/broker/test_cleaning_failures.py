@@ -5,10 +5,12 @@ import errno
 import logging
 import os
 import signal
+import sys
 
 import pytest
 
 from ottla.broker import cleaning_state
+from ottla.storage.replacement import Replacement
 from tests.unit.broker.compacting import ORDERS, SLOW, Topic, compacting, is_alive, until
 from tests.unit.broker.handlers.coordinating import scenario
 
@@ -157,6 +159,27 @@ async def test_what_a_worker_says_on_its_standard_error_is_in_the_log(caplog, mo
         topic.fill()
         assert await uncleanable(topic) == "its worker process ended with exit code 1"
         assert any("No module named ottla.no_such_module" in line for line in complaints(caplog))
+
+
+@scenario
+async def test_a_machine_that_gives_no_process_keeps_its_disk(monkeypatch):
+    async with compacting() as topic:
+        topic.fill()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/no/such/python")
+            assert "no worker process can be started" in await uncleanable(topic)
+        assert topic.node.replicas.offline == {}
+        topic.cleaning.request(ORDERS)
+        await topic.cleaned()
+
+
+@scenario
+async def test_a_log_that_never_stays_as_it_is_gets_a_rest(monkeypatch, caplog):
+    monkeypatch.setattr(Replacement, "commit", lambda self, monotonic_ms: False)
+    async with compacting(memory=True) as topic:
+        topic.fill()
+        assert await uncleanable(topic) == "its segments change while it is being compacted"
+        assert (topic.find(), topic.leftovers(), len(complaints(caplog))) == (topic.newest, [], 1)
 
 
 # --- what was cleaned goes away -----------------------------------------------------------------------------------
