@@ -95,7 +95,7 @@ def diagnose(files: Files, directory: str, scope: Scope) -> Diagnosis:
     _names(layout, scope.findings)
     sizes = {base: _size_of(files, layout, base, found, scope) for base in layout.bases}
     readable = [base for base in layout.bases if sizes[base] is not None]
-    reigns, replay = Reigns(), Replay(files, layout, scope.findings)
+    reigns, replay = Reigns(), Replay(files, layout, scope.findings, in_use=scope.in_use)
     found.start_offset = layout.bases[0] if layout.bases else 0
     found.end_offset = found.start_offset
     replay.start(found.start_offset)
@@ -107,6 +107,7 @@ def diagnose(files: Files, directory: str, scope: Scope) -> Diagnosis:
         _Segment(files, layout, base, sizes[base] or 0, found, scope, reigns, replay).run()
     replay.finish(found.end_offset, growing=scope.in_use)
     found.bad_snapshots = replay.bad
+    found.unreadable += replay.unreadable
     _epochs(files, directory, found, reigns, scope)
     for path, start, end in gaps:
         scope.findings.note(
@@ -274,10 +275,12 @@ class _Segment:
             file = self._files.open(path)
             stack.callback(file.close)
             return file
-        except FileNotFoundError:
-            if must_exist and not self._scope.in_use:
-                self._scope.findings.stale(path, None, "is missing")
         except OSError as error:
+            is_gone = isinstance(error, FileNotFoundError)
+            if is_gone and (self._scope.in_use or not self._layout.has(self._state.base_offset, suffix)):
+                if must_exist and not self._scope.in_use:
+                    self._scope.findings.stale(path, None, "is missing")
+                return None
             self._scope.findings.damage(path, None, why(error))
             self._found.unreadable.append(path)
         return None

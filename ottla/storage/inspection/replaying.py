@@ -21,7 +21,8 @@ PRODUCERS_MAX = 1_000_000
 class Replay:
     """Follows the batches of a log from its first one."""
 
-    def __init__(self, files: Files, layout: Layout, findings: Findings) -> None:
+    def __init__(self, files: Files, layout: Layout, findings: Findings, *, in_use: bool) -> None:
+        self._in_use = in_use
         self._files = files
         self._layout = layout
         self._findings = findings
@@ -29,6 +30,7 @@ class Replay:
         self.producers = Producers()
         self.bad: list[int] = []
         """Offsets of the snapshots that are wrong."""
+        self.unreadable: list[str] = []
         self.is_exact = not layout.bases or layout.bases[0] == 0
         self._is_off = False
 
@@ -79,7 +81,10 @@ class Replay:
         except ProtocolError as error:
             self._complain(offset, None, str(error).removeprefix(path).strip())
         except OSError as error:
-            self._complain(offset, None, why(error))
+            if self._in_use and isinstance(error, FileNotFoundError):
+                return None  # the broker has just removed it
+            self.unreadable.append(path)
+            self._findings.damage(path, None, why(error))
         return None
 
     def _compare(self, offset: int, known: list[Producer]) -> None:
