@@ -179,7 +179,7 @@ class Log:
         """Close the active segment and start a new one at the end of the log."""
         active = self.segments.active
         base_offset = self.end_offset if base_offset is None else base_offset
-        if active.size == 0 and active.base_offset >= base_offset:
+        if active.base_offset >= base_offset:  # it is empty, or holds nothing but damage that was kept
             return active
         active.seal()
         self._snapshot()
@@ -378,12 +378,12 @@ class Log:
 
     def _roll_if_there_is_room(self) -> bool:
         """A full disk must not keep older segments from being deleted."""
+        active = self.segments.active
         try:
-            self.roll()
+            return self.roll() is not active
         except OSError as error:
             logger.warning("%s keeps its newest segment: %s", self.directory, error)
             return False
-        return True
 
     def remove_doomed(self, now_ms: int) -> None:
         """Remove the files of segments that were deleted long enough ago."""

@@ -317,3 +317,25 @@ def test_a_log_that_begins_anew_at_the_same_offset_has_no_aborts_of_the_old_one(
     assert log.aborted_txns(0, 3) == []
     log.close()
     assert open_log(disk, clean=True).aborted_txns(0, 3) == []
+
+
+def test_a_segment_that_holds_nothing_but_damage_can_be_closed_and_written_to():
+    disk = SimDisk()
+    log = open_log(disk, config())
+    for _ in range(2):
+        put(log, b"before")
+    log.roll()
+    put(log, b"a")
+    put(log, b"b")
+    log.close()
+    file, size = disk.open(log.segments.active.path), log.segments.active.size
+    file.write_at(0, (1).to_bytes(8, "big"))  # an offset that was there before, outside the checksum
+    file.write_at(size // 2 + 12, (7).to_bytes(4, "big"))  # an epoch that never was
+    log = open_log(disk, config(), recovery_point=4)
+    active = log.segments.active
+    assert log.end_offset == active.base_offset == 2 and active.size == size // 2, "one is kept, one is cut"
+    assert log.roll() is active
+    log.advance_high_watermark(2)
+    log.delete_old(NOW + 10**12)
+    put(log, b"next")
+    assert log.end_offset == 3
