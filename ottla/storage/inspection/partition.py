@@ -214,7 +214,8 @@ class _Segment:
                 cursor.finish(growing=growing or state.tail is not None)
                 state.stale_indexes |= not cursor.is_good
         txns.finish(self._found.end_offset, exact=exact, growing=growing or state.tail is not None)
-        state.stale_indexes |= by_offset is None or by_time is None
+        # Kafka makes the indexes of an empty segment when the first record comes.
+        state.stale_indexes |= state.size > 0 and (by_offset is None or by_time is None)
         state.stale_txns, state.is_exact = not txns.is_good, exact
         if self._unread:
             self._scope.findings.note(
@@ -278,7 +279,7 @@ class _Segment:
         except OSError as error:
             is_gone = isinstance(error, FileNotFoundError)
             if is_gone and (self._scope.in_use or not self._layout.has(self._state.base_offset, suffix)):
-                if must_exist and not self._scope.in_use:
+                if must_exist and not self._scope.in_use and self._state.size:
                     self._scope.findings.stale(path, None, "is missing")
                 return None
             self._scope.findings.damage(path, None, why(error))

@@ -131,6 +131,12 @@ def test_a_missing_index_is_stale_and_a_missing_transaction_index_too_where_some
     assert {f.severity for f in found} == {Severity.STALE}
 
 
+def test_an_empty_segment_needs_no_index(disk):
+    """Kafka makes them when the first record comes."""
+    write(disk, f"{HERE}/{file_name(40, '.log')}", b"")
+    assert complaints(disk) == []
+
+
 def test_a_time_index_that_forgets_an_earlier_newer_record_is_caught(disk):
     """Each entry agrees with its batch, and still a search by time would start too late."""
     last = [batch for batch in batches_of(disk, f"{SECOND}.log") if batch.is_control][-1]
