@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 from ottla.broker.sober_clock import NOTED_EVERY_MS, SoberClock, write_note
 from ottla.core.clock import Clock
@@ -35,6 +36,7 @@ WAIT_S_MAX = 86_400.0
 LOGS_AT_A_TIME = 50  # some 0.3 ms of work before requests get their turn
 SEGMENTS_AT_A_TIME = 20  # some 5 ms: each has three or four files to rename
 REMOVAL_WAIT_MS_MIN = 1_000
+FUTURE_MS = 86_400_000  # so far ahead, a timestamp is worth mentioning
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -95,6 +97,7 @@ class Upkeep:
         self._noted_at = clock.monotonic_ms() - NOTED_EVERY_MS
         self._hurried: set[str] = set()  # topics that cannot wait for the next turn
         self._hurry = asyncio.Event()
+        self._mentioned: WeakSet[Log] = WeakSet()  # logs that hold records from the future
         self._deleted_seen: dict[str, int] = {}  # path of a deleted partition -> when it was first seen
         self._full: set[str] = set()  # directories whose disk was full at the last attempt
         self._stopping = asyncio.Event()
@@ -167,11 +170,27 @@ class Upkeep:
             if doomed := log.take_doomed(monotonic_ms):
                 await asyncio.to_thread(_remove, doomed)  # large files take their time
             elif is_more:
-                await asyncio.sleep(0)  # renames were synced: requests get their turn
+                await asyncio.sleep(0)  # requests get their turn
+            else:
+                self._mention_future(log)
             return is_more
 
         await self._for_each_log(delete_old, topics)
         self._hurry.set()  # there may be files to remove later
+
+    def _mention_future(self, log: Log) -> None:
+        """A record from the future keeps everything behind it: whoever wonders about a full disk should be told."""
+        config = log.config
+        if len(log.segments) < 2 or config.retention_ms < 0 or "delete" not in config.cleanup_policy:
+            return
+        ahead_ms = log.segments[0].newest_ms - self._clock.now_ms()
+        if ahead_ms > FUTURE_MS and log not in self._mentioned:
+            self._mentioned.add(log)
+            logger.warning(
+                "%s holds records from %d days ahead; by their age, nothing of it is deleted before that",
+                log.directory,
+                ahead_ms // FUTURE_MS,
+            )
 
     def look_at(self, topics: Iterable[str]) -> None:
         """Something changed that retention goes by: do not wait for the next turn with the logs of these topics."""

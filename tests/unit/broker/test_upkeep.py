@@ -178,6 +178,22 @@ def test_a_log_that_is_deleted_between_two_helpings_is_left_alone():
     assert (log.log_start_offset, kept.failed) == (SEGMENTS_AT_A_TIME, {})
 
 
+def test_records_from_the_future_are_kept_and_mentioned_once(caplog):
+    kept = Kept(retention_ms=HOUR, message_timestamp_after_max_ms=YEAR)
+    log = kept.log()
+    for n in range(30):
+        put(log, b"%d" % n * 100, at_ms=NOW + 30 * DAY if n == 2 else NOW)
+    log.advance_high_watermark(30)
+    kept.clock.advance(8 * HOUR)
+    for _ in range(3):
+        asyncio.run(kept.upkeep.delete_old_segments())
+    assert log.log_start_offset == 2, "it started a segment of its own"
+    assert caplog.text.count("d/orders-0 holds records from 29 days ahead") == 1
+    kept.clock.advance(31 * DAY)
+    asyncio.run(kept.upkeep.delete_old_segments())
+    assert log.log_start_offset == 30
+
+
 def test_only_the_topics_that_are_named_are_looked_at():
     kept = Kept(retention_bytes=2048)
     orders, visits = kept.log(count=30), kept.log(VISITS, count=30)
