@@ -28,7 +28,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Progress, Replicas
 from ottla.broker.sober_clock import SoberClock, read_note
 from ottla.broker.throttle import NoThrottle, Throttle
-from ottla.broker.upkeep import WAIT_S_MAX, Upkeep
+from ottla.broker.upkeep import Upkeep
 from ottla.controller.context import INTERNAL_TOPICS
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock, SystemClock
@@ -330,8 +330,8 @@ class Broker:
 
     def _begin_cleaning(self) -> None:
         """A broker that has nothing to compact, as most in tests, need not even import what it takes."""
-        seconds = min(max(self.config.log_cleaner_backoff_ms, 1) / 1000, WAIT_S_MAX)
-        self._first_cleaning = asyncio.get_running_loop().call_later(seconds, self._clean_first)
+        after_s = self.config.cleaner_backoff_s
+        self._first_cleaning = asyncio.get_running_loop().call_later(after_s, self._clean_first)
 
     def _clean_first(self) -> None:
         if any(

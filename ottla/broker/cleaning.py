@@ -20,7 +20,7 @@ from ottla.broker.cleaning_run import LogChanged, Run
 from ottla.broker.cleaning_state import CHANGES_MAX, CleaningStatus, LogState, State
 from ottla.broker.cleaning_worker import NoWorker, Worker, WorkerProcess, WorkerThread, has_real_files
 from ottla.broker.config import BrokerConfig
-from ottla.broker.upkeep import FULL, LOGS_AT_A_TIME, WAIT_S_MAX
+from ottla.broker.upkeep import FULL, LOGS_AT_A_TIME
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.storage.cleaning.job import Done, Failed, Job
@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 IDLE_S = 30.0
 """How long a worker that has nothing to do is kept: its memory is wanted back."""
-_BACKOFF_S_MIN = 0.01
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 """What a process may lack while its disk is in order."""
 
@@ -219,9 +218,8 @@ class Cleaning:
                 logger.exception(
                     "a failure of ours: could not look for logs to clean; it is tried again later"
                 )
-            backoff_s = max(_BACKOFF_S_MIN, min(self._config.log_cleaner_backoff_ms / 1000, WAIT_S_MAX))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(backoff_s):
+                async with asyncio.timeout(self._config.cleaner_backoff_s):
                     await self._wake.wait()
 
     async def look(self) -> None:
@@ -354,6 +352,9 @@ class Cleaning:
 
     async def _done(self, run: Run, outcome: Done, seconds: float) -> None:
         if not run.is_current:
+            return
+        if outcome.end_offset <= run.job.first_dirty_offset:  # it would be done over and over
+            self._failed(run, Failed(f"it did not get beyond offset {outcome.end_offset}"))
             return
         offset = min(outcome.end_offset, run.log.end_offset)
         for write in run.directory.note_cleaned(run.partition, offset):

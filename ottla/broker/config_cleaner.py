@@ -6,6 +6,8 @@ from ottla.core.errors import ConfigError
 _INT_MAX = 2**31 - 1
 _NO_LIMIT = 1.7976931348623157e308
 _SHARE_MIN = 1 << 20
+_BACKOFF_S = (0.1, 86_400.0)
+"""Looking costs a little for every log, and no timer waits for ever."""
 
 
 class CleanerConfig(Config):
@@ -75,6 +77,12 @@ class CleanerConfig(Config):
         """Bytes per second for all cleaning together; None if nobody set a limit."""
         rate = self.log_cleaner_io_max_bytes_per_second
         return None if rate >= _NO_LIMIT else rate
+
+    @property
+    def cleaner_backoff_s(self) -> float:
+        """`log.cleaner.backoff.ms` within reason."""
+        low, high = _BACKOFF_S
+        return max(low, min(self.log_cleaner_backoff_ms / 1000, high))
 
     def check(self) -> None:
         super().check()

@@ -74,7 +74,13 @@ class Topic:
 
     async def cleaned(self, runs=1):
         """Return when so many cleanings have ended well."""
-        await until(lambda: self.status.runs >= runs)
+
+        def is_done():
+            status = self.status
+            assert not (status.last_error or "").startswith("a failure of ours"), status.last_error
+            return status.runs >= runs
+
+        await until(is_done)
 
     async def busy(self):
         """The worker, once it is at work."""

@@ -38,3 +38,8 @@ def test_every_thread_needs_a_megabyte_for_keys():
     with pytest.raises(ConfigError, match=r"log.cleaner.dedupe.buffer.size must be more than 1 MiB for each"):
         BrokerConfig({"log.cleaner.dedupe.buffer.size": "2097152", "log.cleaner.threads": "2"})
     BrokerConfig({"log.cleaner.dedupe.buffer.size": "2097153"})
+
+
+@pytest.mark.parametrize(("backoff_ms", "seconds"), [(0, 0.1), (15_000, 15.0), (2**63 - 1, 86_400.0)])
+def test_it_is_not_looked_for_work_all_the_time(backoff_ms, seconds):
+    assert CleanerConfig({"log.cleaner.backoff.ms": backoff_ms}).cleaner_backoff_s == seconds
