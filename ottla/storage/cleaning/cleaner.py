@@ -68,7 +68,12 @@ class Cleaner:
     def run(self) -> Iterator[Event]:
         yield Progress(0, self._total)
         aborted = self._aborted()
-        mapper = Mapper(self._offsets, self._open_at_dirty(aborted), self._job.first_dirty_offset)
+        mapper = Mapper(
+            self._offsets,
+            self._open_at_dirty(aborted),
+            self._job.first_dirty_offset,
+            self._job.io_buffer_bytes,
+        )
         end_offset = yield from self._map(mapper)
         yield Mapped(end_offset, self._offsets.count, self._offsets.keys_max)
         mapped = [segment for segment in self._segments if segment.base_offset < end_offset]

@@ -10,10 +10,12 @@ then on readers have `delete.retention.ms` to see them. It stands in the place o
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ottla.core.types import Buffer
 from ottla.records import legacy
 from ottla.records.batch import (
     ATTRIBUTES_AT,
     CODEC_BITS,
+    CONTROL_BIT,
     CRC,
     CRC_AT,
     CREATE_TIME,
@@ -34,13 +36,12 @@ from ottla.records.errors import invalid
 from ottla.records.record import NO_TIMESTAMP, Record
 from ottla.records.varint import wrapping_sum
 from ottla.storage.cleaning.job import Job, LastBatch, Stats
-from ottla.storage.cleaning.mapping import kind_of, opened, scan
 from ottla.storage.cleaning.offset_map import OffsetMap
+from ottla.storage.cleaning.reading import Reader
 from ottla.storage.cleaning.sieve import Sifted, sift
 from ottla.storage.cleaning.transactions import PassedTxns
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
-from ottla.storage.scan import BatchAt
 from ottla.storage.segment import AppendRefused, Segment
 from ottla.storage.swap import CLEANED_SUFFIX
 from ottla.storage.txn_index import AbortedTxn
@@ -90,15 +91,22 @@ class Copier:
 
     def copy(self, segment: Segment) -> Iterator[int]:
         """Copy one of its segments; yields the bytes that were read and written."""
-        for batch, data in scan(segment):
-            before = self.out.stats.bytes_kept
-            is_last = segment is self._last and batch.end == segment.size
-            if batch.magic == 2:
-                self._renew()
-                self._sift(read_header(data), data, is_last)
+        out, reader = self.out, Reader(segment, self._job.io_buffer_bytes)
+        told = out.bytes_read + out.bytes_kept
+        while reader.step():
+            header = reader.header
+            is_last = segment is self._last and reader.is_last
+            if header is None:
+                self._sift_messages(reader, is_last)
             else:
-                self._sift_messages(batch, data, is_last)
-            yield batch.size + self.out.stats.bytes_kept - before
+                if self._renewed:
+                    self._renew()
+                self._sift(header, reader, is_last)
+            done = out.bytes_read + out.bytes_kept
+            if done - told >= self._job.io_buffer_bytes:
+                yield done - told
+                told = done
+        yield out.bytes_read + out.bytes_kept - told
 
     def finish(self) -> Stats:
         """All of it is on the disk when this returns."""
@@ -116,62 +124,60 @@ class Copier:
 
     # --- a batch ------------------------------------------------------------------------------------------------
 
-    def _sift(self, header: BatchHeader, data: memoryview, is_last: bool) -> None:
-        self.out.read(header.count, header.size)
-        is_needed = is_last or self._is_last_of_producer(header)
-        if header.is_control:
-            self._sift_marker(header, data, is_needed)
+    def _sift(self, header: BatchHeader, reader: Reader, is_last: bool) -> None:
+        base_offset, _, _, _, _, attributes, _, _, _, producer_id, _, _, count = header
+        self.out.read(count, reader.end - reader.start)
+        is_needed = is_last or (producer_id >= 0 and self._is_last_of_producer(header))
+        if attributes & CONTROL_BIT:
+            self._sift_marker(header, reader, is_needed)
         elif self._txns.is_aborted(header):
             self._emptied(header, is_needed)
         else:
-            section = opened(header, data)
+            data, start, end = reader.records(header)
             sifted = sift(
-                section,
-                len(section),
-                header.count,
-                header.base_offset,
+                data,
+                start,
+                end,
+                count,
+                base_offset,
                 self._mapped_end,
-                self._keeps_tombstones(header),
+                not attributes & DELETE_HORIZON_BIT or self._job.now_ms < header.base_timestamp,
                 self._newest,
                 self._newest_from,
                 self._offsets,
             )
-            self._keep(header, data, section, sifted, is_needed)
+            self._keep(header, reader, data, sifted, is_needed)
 
     def _keep(
-        self, header: BatchHeader, data: memoryview, section: bytes, sifted: Sifted, is_needed: bool
+        self, header: BatchHeader, reader: Reader, data: bytes, sifted: Sifted, is_needed: bool
     ) -> None:
-        if sifted.kept == 0:
+        stretches, kept, timestamp_delta_max, has_tombstones = sifted
+        if kept == 0:
             self._emptied(header, is_needed)
             return
-        gets_horizon = sifted.has_tombstones and header.delete_horizon_ms is None
-        if sifted.kept == header.count:
-            kept, batch = header, bytes(data)
-        else:
-            kept, batch = shrunk(header, section, sifted)
-        if gets_horizon:
-            kept, batch = with_horizon(kept, batch, self._horizon_ms)
-        self.out.write(kept, batch)
+        batch: Buffer = reader.batch
+        if kept != header[12]:
+            records = [data[start:stop] for start, stop in stretches]
+            header, batch = shrunk(header, records, kept, timestamp_delta_max)
+        if has_tombstones and header.delete_horizon_ms is None:
+            header, batch = with_horizon(header, batch, self._horizon_ms)
+        self.out.write(header, batch)
 
-    def _sift_marker(self, header: BatchHeader, data: memoryview, is_needed: bool) -> None:
-        is_left_over, aborted = self._txns.end(header, kind_of(header, data))
+    def _sift_marker(self, header: BatchHeader, reader: Reader, is_needed: bool) -> None:
+        is_left_over, aborted = self._txns.end(header, reader.kind())
         if aborted is not None:
             self.out.segment.txns.append(aborted)
         horizon = header.delete_horizon_ms
         if header.count == 0 or (is_left_over and horizon is not None and horizon <= self._job.now_ms):
             self._emptied(header, is_needed)
         elif is_left_over and horizon is None:
-            self.out.write(*with_horizon(header, bytes(data), self._horizon_ms))
+            self.out.write(*with_horizon(header, reader.batch, self._horizon_ms))
         else:
-            self.out.write(header, bytes(data))
+            self.out.write(header, reader.batch)
 
     def _emptied(self, header: BatchHeader, is_needed: bool) -> None:
         if is_needed:
             self.out.write(*emptied(header))
-
-    def _keeps_tombstones(self, header: BatchHeader) -> bool:
-        horizon = header.delete_horizon_ms
-        return horizon is None or self._job.now_ms < horizon
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         last: LastBatch | None = self._job.producers.get(header.producer_id)
@@ -183,13 +189,14 @@ class Copier:
 
     # --- messages of magic 0 and 1 ------------------------------------------------------------------------------
 
-    def _sift_messages(self, batch: BatchAt, data: memoryview, is_last: bool) -> None:
+    def _sift_messages(self, reader: Reader, is_last: bool) -> None:
         """What stays of an old message, or of the set that it wraps, is written in today's format."""
+        data, size = reader.batch, reader.end - reader.start
         header = legacy.read_header(data)
         records = list(legacy.records_of(data))
-        if max(record.offset for record in records) > batch.last_offset:
-            raise invalid(f"a wrapper at offset {batch.last_offset} holds records from behind it")
-        self.out.read(len(records), batch.size)
+        if max(record.offset for record in records) > header.offset:
+            raise invalid(f"a wrapper at offset {header.offset} holds records from behind it")
+        self.out.read(len(records), size)
         kept = [record for record in records if self._stays(record)]
         stamp = header.timestamp if header.timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
         times = header.timestamp_type, stamp
@@ -201,13 +208,13 @@ class Copier:
         else:
             self._renewed_times = times
             self._renewed += kept
-            self._renewed_bytes += batch.size if kept else 0
+            self._renewed_bytes += size if kept else 0
             if self._renewed_bytes >= RENEWED_BYTES:
                 self._renew()
         if is_last:
             self._renew()
             if not kept:
-                self.out.write(*_no_records(batch.last_offset))
+                self.out.write(*_no_records(header.offset))
 
     def _stays(self, record: Record) -> bool:
         if record.offset >= self._mapped_end:
@@ -251,18 +258,19 @@ class Output:
         self._buffer = bytearray()
         self._headers: list[BatchHeader] = []
         self._end_offset = base_offset
-        self.stats = Stats()
+        self.records_read = self.bytes_read = self.records_kept = self.bytes_kept = 0
 
     def read(self, records: int, size: int) -> None:
-        read_records, read_bytes, kept_records, kept_bytes = self.stats
-        self.stats = Stats(read_records + records, read_bytes + size, kept_records, kept_bytes)
+        self.records_read += records
+        self.bytes_read += size
 
-    def write(self, header: BatchHeader, batch: bytes) -> None:
-        if header.base_offset < self._end_offset:
-            raise invalid(f"offset {header.base_offset} stands where {self._end_offset} was expected")
-        self._end_offset = header.next_offset
-        read_records, read_bytes, kept_records, kept_bytes = self.stats
-        self.stats = Stats(read_records, read_bytes, kept_records + header.count, kept_bytes + len(batch))
+    def write(self, header: BatchHeader, batch: Buffer) -> None:
+        base_offset, _, _, _, _, _, last_offset_delta, _, _, _, _, _, count = header
+        if base_offset < self._end_offset:
+            raise invalid(f"offset {base_offset} stands where {self._end_offset} was expected")
+        self._end_offset = base_offset + last_offset_delta + 1
+        self.records_kept += count
+        self.bytes_kept += len(batch)
         self._buffer += batch
         self._headers.append(header)
         if len(self._buffer) >= self._buffer_bytes:
@@ -274,7 +282,7 @@ class Output:
         self.segment.sync()
         self._files.set_modified(self.segment.path, modified_ms)
         self.segment.close()
-        return self.stats
+        return Stats(self.records_read, self.bytes_read, self.records_kept, self.bytes_kept)
 
     def remove(self) -> None:
         self.segment.remove()
@@ -289,27 +297,30 @@ class Output:
             self._headers.clear()
 
 
-def shrunk(header: BatchHeader, section: bytes, sifted: Sifted) -> tuple[BatchHeader, bytes]:
+def shrunk(
+    header: BatchHeader, records: list[bytes], count: int, timestamp_delta_max: int
+) -> tuple[BatchHeader, Buffer]:
     """The batch with those of its records that stay."""
-    records = b"".join([section[start:stop] for start, stop in sifted.stretches])
     if (codec := header.codec) is not Codec.NONE:
-        records = compress(codec, records)
-    newest = header.max_timestamp
+        records = [compress(codec, b"".join(records))]
+    offset, _, epoch, magic, _, attributes, delta, base_timestamp, newest, *producer, _ = header
     if header.timestamp_type == CREATE_TIME:
-        newest = wrapping_sum(header.base_timestamp, sifted.timestamp_delta_max)
-    length = HEADER_SIZE - LENGTH_OVERHEAD + len(records)
-    return sealed(header._replace(length=length, max_timestamp=newest, count=sifted.kept), records)
+        newest = wrapping_sum(base_timestamp, timestamp_delta_max)
+    times = base_timestamp, newest
+    length = HEADER_SIZE - LENGTH_OVERHEAD + sum(map(len, records))
+    head = HEADER.pack(offset, length, epoch, magic, 0, attributes, delta, *times, *producer, count)
+    return sealed(bytearray().join([head, *records]))
 
 
-def emptied(header: BatchHeader) -> tuple[BatchHeader, bytes]:
+def emptied(header: BatchHeader) -> tuple[BatchHeader, Buffer]:
     """The batch without records: what remains says who wrote it, with which sequence, and where it ends."""
     attributes = header.attributes & ~(CODEC_BITS | DELETE_HORIZON_BIT)
     length = HEADER_SIZE - LENGTH_OVERHEAD
     empty = header._replace(length=length, attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0)
-    return sealed(empty, b"")
+    return sealed(bytearray(HEADER.pack(*empty)))
 
 
-def with_horizon(header: BatchHeader, batch: bytes, horizon_ms: int) -> tuple[BatchHeader, bytes]:
+def with_horizon(header: BatchHeader, batch: Buffer, horizon_ms: int) -> tuple[BatchHeader, bytes]:
     """The same batch with a delete horizon: timestamps become deltas to that."""
     rebased = build(
         records_of(batch),
@@ -329,13 +340,10 @@ def with_horizon(header: BatchHeader, batch: bytes, horizon_ms: int) -> tuple[Ba
     return read_header(rebased), rebased
 
 
-def sealed(header: BatchHeader, records: bytes) -> tuple[BatchHeader, bytes]:
+def sealed(batch: bytearray) -> tuple[BatchHeader, Buffer]:
     """Header and bytes of a batch, with the checksum that fits."""
-    batch = bytearray(HEADER.pack(*header))
-    batch += records
-    crc = crc32c(batch, ATTRIBUTES_AT)
-    CRC.pack_into(batch, CRC_AT, crc)
-    return header._replace(crc=crc), bytes(batch)
+    CRC.pack_into(batch, CRC_AT, crc32c(batch, ATTRIBUTES_AT))
+    return read_header(batch), batch
 
 
 def _no_records(offset: int) -> tuple[BatchHeader, bytes]:

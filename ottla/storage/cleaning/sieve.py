@@ -80,6 +80,7 @@ class Sifted(NamedTuple):
 
 def sift(
     data: bytes,
+    position: i64,
     end: i64,
     count: i64,
     base_offset: i64,
@@ -99,7 +100,6 @@ def sift(
     kept: i64 = 0
     latest: i64 = -1 << 62
     has_tombstones = False
-    position: i64 = 0
     index: i64 = 0
     try:
         while index < count:

@@ -23,7 +23,8 @@ class PassedTxns:
 
     def is_aborted(self, batch: BatchHeader) -> bool:
         """Pass a batch of data: do its records belong to a transaction that was aborted?"""
-        self._begin_up_to(batch.last_offset)
+        if self._coming:
+            self._begin_up_to(batch.last_offset)
         if not batch.is_transactional:
             return False
         if batch.producer_id in self._aborted:
