@@ -93,7 +93,8 @@ class WorkerProcess:
                 start_new_session=True,  # what a terminal sends to the broker is not meant for it
             )
         except OSError as error:
-            raise NoWorker(f"no worker process can be started: {error}") from error
+            reason = f"no worker process can be started ({sys.executable}): {error.strerror or error}"
+            raise NoWorker(reason) from error
         return cls(process)
 
     @property

@@ -18,7 +18,8 @@ FAST = "1e12"
 
 
 def complaints(caplog):
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    ours = [record for record in caplog.records if record.name.startswith("ottla.")]
+    return [record.getMessage() for record in ours if record.levelno >= logging.WARNING]
 
 
 async def uncleanable(topic):
