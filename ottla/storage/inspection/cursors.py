@@ -197,11 +197,13 @@ class TxnCursor:
                 where, f"lacks a transaction: {_said(aborted)}" if self._is_there else _absent(aborted)
             )
 
-    def finish(self, end_offset: int, *, exact: bool, growing: bool) -> None:
+    def finish(self, end_offset: int, exact_until: int | None, *, growing: bool) -> None:
+        """The segment ends here. Behind `exact_until` the file may know more than the batches that are left."""
         while self.entry is not None:
-            if growing and self.entry[1].last_offset >= end_offset:
+            last = self.entry[1].last_offset
+            if growing and last >= end_offset:
                 return
-            self._surplus(exact=exact)
+            self._surplus(exact=exact_until is None or last < exact_until)
 
     def _surplus(self, *, exact: bool) -> None:
         assert self.entry is not None

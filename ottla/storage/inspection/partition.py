@@ -51,8 +51,6 @@ class SegmentState:
     """Some batches carry another epoch than the one to go by."""
     stale_indexes: bool = False
     stale_txns: bool = False
-    is_exact: bool = False
-    """Is all in the log that the transactions in this segment depend on?"""
     end_offset: int = 0
 
     @property
@@ -74,6 +72,8 @@ class Diagnosis:
     unreadable: list[str] = field(default_factory=list)
     """Files that can only be put right by hand."""
     unnumbered: list[str] = field(default_factory=list)
+    exact_until: int | None = None
+    """Up to here all is in the log that transactions and producers depend on; None if to its end."""
     start_offset: int = 0
     end_offset: int = 0
     batches: int = 0
@@ -103,10 +103,10 @@ def diagnose(files: Files, directory: str, scope: Scope) -> Diagnosis:
     for base in readable:
         if base > found.end_offset:
             gaps.append((layout.path(base, LOG_SUFFIX), found.end_offset, base))
-            replay.is_exact = False
+            replay.lose_track(found.end_offset)
         _Segment(files, layout, base, sizes[base] or 0, found, scope, reigns, replay).run()
     replay.finish(found.end_offset, growing=scope.in_use)
-    found.bad_snapshots = replay.bad
+    found.bad_snapshots, found.exact_until = replay.bad, replay.exact_until
     found.unreadable += replay.unreadable
     _epochs(files, directory, found, reigns, scope)
     for path, start, end in gaps:
@@ -208,15 +208,18 @@ class _Segment:
             if piece.start != state.tail:
                 self._found.end_offset = max(self._found.end_offset, pieces.next_offset)
             self._scope.progress(piece.end - piece.start)
-        exact, growing = self._replay.is_exact, self._growing
+        growing = self._growing
+        if not self._is_last and self._found.end_offset < limit:
+            self._replay.lose_track(self._found.end_offset)  # a gap follows
         for cursor in (by_offset, by_time):
             if cursor is not None:
                 cursor.finish(growing=growing or state.tail is not None)
                 state.stale_indexes |= not cursor.is_good
-        txns.finish(self._found.end_offset, exact=exact, growing=growing or state.tail is not None)
+        is_cut = growing or state.tail is not None
+        txns.finish(self._found.end_offset, self._replay.exact_until, growing=is_cut)
         # Kafka makes the indexes of an empty segment when the first record comes.
         state.stale_indexes |= state.size > 0 and (by_offset is None or by_time is None)
-        state.stale_txns, state.is_exact = not txns.is_good, exact
+        state.stale_txns = not txns.is_good
         if self._unread:
             self._scope.findings.note(
                 self._path,
@@ -234,7 +237,7 @@ class _Segment:
             batch.records == 0 and batch.producer_id < 0
         )  # of a repair: nobody knows what it stands for
         if batch.magic == 2 and (is_filler or batch.base_offset > self._found.end_offset):
-            self._replay.is_exact = False
+            self._replay.lose_track(self._found.end_offset)
         for cursor in (by_offset, by_time):
             if cursor is not None:
                 cursor.meet(batch)
@@ -249,7 +252,7 @@ class _Segment:
     def _take_fault(self, piece: Piece) -> None:
         """Damage; or, at the end of the last segment, a tail that was never finished."""
         state = self._state
-        self._replay.is_exact = False
+        self._replay.lose_track(self._found.end_offset)
         is_end = self._is_last and piece.end == state.size
         if is_end and self._growing:
             self._scope.findings.note(self._path, piece.start, f"{piece.fault}: it is being written just now")

@@ -14,7 +14,7 @@ from ottla.storage.inspection.cursors import entries
 from ottla.storage.inspection.directory import NAMES, QUARANTINE, Inspection
 from ottla.storage.inspection.findings import Findings
 from ottla.storage.inspection.layout import Layout, read_small
-from ottla.storage.inspection.partition import Diagnosis, Scope, SegmentState, diagnose
+from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
 from ottla.storage.inspection.pieces import Pieces
 from ottla.storage.inspection.plan import Kind, Step, plan_checkpoints, plan_partition
 from ottla.storage.inspection.quarantine import Quarantine
@@ -162,7 +162,7 @@ class _Repair:
                     producers.restore(self._known_at(layout, good.pop(0)))
                 apply(producers, aborted, header, data)
             if aborted is not None:
-                self._write_txns(layout, segment, aborted, name)
+                self._write_txns(layout, base, aborted, name, diagnosis.exact_until)
         for offset in wanted:
             self._write_snapshot(layout, offset, producers)
         self._files.sync_directory(diagnosis.directory)
@@ -187,21 +187,21 @@ class _Repair:
         write_whole(self._files, layout.path(offset, snapshots.SUFFIX), snapshots.encode(producers.all()))
 
     def _write_txns(
-        self, layout: Layout, segment: SegmentState, aborted: list[AbortedTxn], name: str
+        self, layout: Layout, base: int, aborted: list[AbortedTxn], name: str, exact_until: int | None
     ) -> None:
         """What the markers say; and what the file knew of others, if those may be gone from the log."""
-        path = layout.path(segment.base_offset, TXN_INDEX_SUFFIX)
+        path = layout.path(base, TXN_INDEX_SUFFIX)
         known = {each.last_offset: each for each in aborted}
         if self._files.exists(path):
             self._quarantine.keep(path, name)
-            if not segment.is_exact:
-                limit = layout.limit_of(segment.base_offset)
+            if exact_until is not None:
                 # A marker that is lost lets the transaction behind it seem longer than it was.
-                known |= self._believable(path, segment.base_offset, limit)
+                old = self._believable(path, max(base, exact_until), layout.limit_of(base))
+                known |= {at: t for at, t in old.items() if known.get(at, t).producer_id == t.producer_id}
         rows = (txn_index.ENTRY.pack(txn_index.VERSION, *known[last]) for last in sorted(known))
         write_whole(self._files, path, b"".join(rows))
 
-    def _believable(self, path: str, base: int, limit: int) -> dict[int, AbortedTxn]:
+    def _believable(self, path: str, start: int, limit: int) -> dict[int, AbortedTxn]:
         file = self._files.open(path)
         try:
             found = [
@@ -214,7 +214,7 @@ class _Repair:
         return {
             t.last_offset: t
             for t in found
-            if 0 <= t.first_offset <= t.last_offset and base <= t.last_offset < limit
+            if 0 <= t.first_offset <= t.last_offset and start <= t.last_offset < limit
         }
 
     # --- what speaks of all logs ----------------------------------------------------------------------------------
@@ -250,6 +250,12 @@ class _Repair:
         """What is safe: nothing that a log does not bear out, and of a file that made no sense what the logs say."""
         ends = self._ends()
         known = self._found.checkpoints
+        known.beyond = [
+            (name, partition)
+            for name, offsets in known.offsets.items()
+            for partition, offset in offsets.items()
+            if partition in ends and offset > ends[partition]
+        ]
         for step in plan_checkpoints(self._found):
             name = step.path.rpartition("/")[2]
             offsets = known.offsets.get(name, {})

@@ -1,7 +1,7 @@
 """What the batches say of their producers, held against the snapshots on the way.
 
 The comparison is exact as long as nothing is missing: from the start of the log, or from the snapshot at its first
-segment, to the first gap or damaged batch. Behind that a snapshot is only asked whether it could be.
+segment, to the first gap or damaged batch. Behind that a snapshot is only asked whether it could be, and is believed.
 """
 
 from ottla.core.errors import ProtocolError
@@ -31,7 +31,9 @@ class Replay:
         self.bad: list[int] = []
         """Offsets of the snapshots that are wrong."""
         self.unreadable: list[str] = []
-        self.is_exact = not layout.bases or layout.bases[0] == 0
+        first = layout.bases[0] if layout.bases else 0
+        self.exact_until: int | None = first or None
+        """From this offset on, batches that matter may be missing; None if none is."""
         self._is_off = False
 
     def start(self, first_base: int) -> None:
@@ -44,7 +46,16 @@ class Replay:
             known = self._read(self._waiting.pop(0))
             if known is not None:
                 self.producers.restore(known)
-                self.is_exact = True
+                self.exact_until = None
+
+    @property
+    def is_exact(self) -> bool:
+        return self.exact_until is None
+
+    def lose_track(self, offset: int) -> None:
+        """What was written from `offset` on is not all there."""
+        if self.exact_until is None:
+            self.exact_until = offset
 
     def take(self, piece: Piece) -> AbortedTxn | None:
         """A whole batch. Returns the transaction that it ends, if that was aborted."""
@@ -54,7 +65,8 @@ class Replay:
         if batch.magic < 2 or batch.producer_id < 0 or self._is_off:
             return None
         if piece.data is None or len(self.producers) > PRODUCERS_MAX:
-            self.is_exact, self._is_off = False, True
+            self._is_off = True
+            self.lose_track(batch.base_offset)
             return None
         ended: list[AbortedTxn] = []
         apply(self.producers, ended, read_header(piece.data), piece.data)
@@ -94,6 +106,7 @@ class Replay:
                 self._complain(offset, position, f"producer {producer.producer_id} {fault}")
                 return
         if not self.is_exact:
+            self.producers.restore(known)  # it knows what may be gone from the log by now
             return
         ids = {producer.producer_id for producer in known}
         for seen in self.producers.all():
