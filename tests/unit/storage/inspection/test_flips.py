@@ -142,3 +142,40 @@ def test_a_log_with_many_wounds_is_whole_after_one_repair(whole, flips, cut):
     directory = LogDirectory.open(disk, DATA, lambda topic: SETTINGS)
     assert not directory.damaged
     assert [log.recovery.damage for log in directory.logs.values()] == [[], []]
+
+
+WOUNDS = {
+    "flip": lambda data, start, end: data[:start] + bytes([data[start] ^ 0x10]) + data[start + 1 :],
+    "zeros": lambda data, start, end: data[:start] + bytes(end - start) + data[end:],
+    "ones": lambda data, start, end: data[:start] + b"\xff" * (end - start) + data[end:],
+    "cut": lambda data, start, end: data[:start],
+    "missing": lambda data, start, end: data[:start] + data[end:],
+    "twice": lambda data, start, end: data[:end] + data[start:],
+    "longer": lambda data, start, end: data + data[start:end],
+}
+
+
+@given(
+    wounds=st.lists(
+        st.tuples(
+            st.integers(0, 99), st.sampled_from(sorted(WOUNDS)), st.floats(0, 0.999), st.integers(1, 300)
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+@settings(max_examples=80, deadline=None)
+def test_wounds_of_all_kinds_in_files_of_all_kinds_are_healed_by_one_repair(whole, wounds):
+    contents = dict(whole)
+    paths = [p for p in whole if "payments" not in p and not p.endswith("meta.properties")]
+    for number, kind, place, size in wounds:
+        path = paths[number % len(paths)]
+        if data := contents[path]:
+            start = int(place * len(data))
+            contents[path] = WOUNDS[kind](data, start, min(start + size, len(data)))
+    disk = copy_of(contents)
+    mended(disk)
+    assert complaints(disk) == []
+    directory = LogDirectory.open(disk, DATA, lambda topic: SETTINGS)
+    assert not directory.damaged
+    assert [log.recovery.damage for log in directory.logs.values()] == [[], []]
