@@ -12,8 +12,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,12 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ottla.broker.cleaning_worker import MODULE
-from ottla.network.peer import connect
-from ottla.protocol.messages.compaction import CompactTopicsRequest
-from ottla.protocol.messages.topics import CreateTopicsRequest
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import OsFiles
 from ottla.storage.log_directory import LogDirectory
+from tests.chaos.compacting import compact, create_topic, files_in, verify
 from tests.chaos.keyed_check import Checks, read_all
 from tests.chaos.keyed_load import PARTITIONS, TOPIC, KeyedLoad
 from tests.chaos.processes import BrokerProcess
@@ -85,7 +81,7 @@ def test_the_newest_of_each_key_outlives_kill_9_in_the_midst_of_compaction(tmp_p
     data, source = tmp_path / "data", random.Random(5)
     rounds = []
     with BrokerProcess(data, SETTINGS | PLANS[0].pace) as broker:
-        asyncio.run(create_topic(broker.port))
+        asyncio.run(create_topic(broker.port, TOPIC, PARTITIONS, TOPIC_SETTINGS))
         load = KeyedLoad(broker.bootstrap_server, seed=5)
         checks = Checks(load, data)
         try:
@@ -98,11 +94,11 @@ def test_the_newest_of_each_key_outlives_kill_9_in_the_midst_of_compaction(tmp_p
                 with load.pause():
                     checks.run(broker.bootstrap_server)
                     if plan.victim == "worker":
-                        asyncio.run(compact(broker.port))
+                        asyncio.run(compact(broker.port, TOPIC, PARTITIONS))
                 acknowledged = load.counts["acknowledged"] - before
                 rounds.append(Round(plan, files, acknowledged, checks.records_left, start_s))
             with load.pause():
-                asyncio.run(compact(broker.port))
+                asyncio.run(compact(broker.port, TOPIC, PARTITIONS))
                 checks.run(broker.bootstrap_server)
                 assert_nothing_is_superseded(broker.bootstrap_server)
         finally:
@@ -111,7 +107,7 @@ def test_the_newest_of_each_key_outlives_kill_9_in_the_midst_of_compaction(tmp_p
         assert broker.terminate() == 0, broker.errors
         assert not any(map(is_running, workers))
         assert "a failure of ours" not in broker.errors
-    assert not files_in(data, ".cleaned", ".swap")
+    assert not files_in(data, TOPIC, ".cleaned", ".swap")
     assert verify(data) == ""
     if "OTTLA_CHAOS_ROUNDS" in os.environ:
         RESULTS.write_text(table(rounds, load))
@@ -122,17 +118,19 @@ def strike(broker: BrokerProcess, data: Path, plan: Plan) -> tuple[Counter[str],
     wait_for_moment(data, plan.moment, lambda: plan.victim == "broker" or bool(workers_of(broker.pid)))
     workers = workers_of(broker.pid)
     if plan.victim == "worker":
-        files, killed_ns = files_in(data, *LEFT), time.time_ns()
+        files, killed_ns = files_in(data, TOPIC, *LEFT), time.time_ns()
         os.kill(workers[0], signal.SIGKILL)
         wait_until(lambda: not is_running(workers[0]), "it outlives kill -9")
-        wait_until(lambda: not older_than(files_in(data, ".cleaned", ".swap"), killed_ns), "files stay")
+        wait_until(
+            lambda: not older_than(files_in(data, TOPIC, ".cleaned", ".swap"), killed_ns), "files stay"
+        )
         return suffixes(files), 0.0
     broker.kill()
     wait_until(lambda: not any(map(is_running, workers)), "workers outlive their broker")
-    files, killed_ns = files_in(data, *LEFT), time.time_ns()
+    files, killed_ns = files_in(data, TOPIC, *LEFT), time.time_ns()
     check_recovery(data)
     start_s = broker.start()
-    assert not older_than(files_in(data, *LEFT), killed_ns), "a start leaves none of these"
+    assert not older_than(files_in(data, TOPIC, *LEFT), killed_ns), "a start leaves none of these"
     return suffixes(files), start_s
 
 
@@ -140,7 +138,7 @@ def wait_for_moment(data: Path, suffix: str, is_possible: Callable[[], bool]) ->
     """Not for ever: some moments are short."""
     deadline = time.monotonic() + MOMENT_SECONDS_MAX
     while time.monotonic() < deadline:
-        if (not suffix or files_in(data, suffix)) and is_possible():
+        if (not suffix or files_in(data, TOPIC, suffix)) and is_possible():
             return
 
 
@@ -152,12 +150,6 @@ def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
-
-
-def files_in(data: Path, *suffixes: str) -> list[Path]:
-    """Of the compacted topic."""
-    places = (data / f"{TOPIC}-{number}" for number in range(PARTITIONS))
-    return [place / name for place in places for name in os.listdir(place) if name.endswith(suffixes)]
 
 
 def suffixes(files: list[Path]) -> Counter[str]:
@@ -184,16 +176,9 @@ def check_recovery(data: Path) -> None:
     )
     assert not directory.damaged
     directory.close()
-    assert not files_in(copy, *LEFT)
+    assert not files_in(copy, TOPIC, *LEFT)
     assert verify(copy) == ""
     shutil.rmtree(copy)
-
-
-def verify(data: Path) -> str:
-    """What `ottla log verify` finds."""
-    command = [sys.executable, "-m", "ottla.cli.main", "log", "verify", "--quiet", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
 # --- processes ------------------------------------------------------------------------------------------------------
@@ -222,40 +207,6 @@ def is_running(worker: int) -> bool:
         return MODULE.encode() in Path(f"/proc/{worker}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-# --- requests -------------------------------------------------------------------------------------------------------
-
-
-async def create_topic(port: int) -> None:
-    Topic = CreateTopicsRequest.Topic
-    topic = Topic(
-        name=TOPIC,
-        num_partitions=PARTITIONS,
-        replication_factor=1,
-        assignments=[],
-        configs=[Topic.Setting(name=name, value=str(value)) for name, value in TOPIC_SETTINGS.items()],
-    )
-    async with await connect("127.0.0.1", port) as peer:
-        answer = await peer.send(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-    assert answer.topics[0].error_code == 0, answer
-
-
-async def compact(port: int) -> None:
-    """Compact all partitions, and return when that is done: `end_offset` was the end of the log when it was asked."""
-    topics = [CompactTopicsRequest.Topic(name=TOPIC, partitions=list(range(PARTITIONS)))]
-    deadline = time.monotonic() + SECONDS_MAX
-    async with await connect("127.0.0.1", port) as peer:
-        answer = await peer.send(CompactTopicsRequest(topics=topics, start=True), 0)
-        ends = {each.partition_index: each.end_offset for each in answer.topics[0].partitions}
-        while True:
-            answer = await peer.send(CompactTopicsRequest(topics=topics, start=False), 0)
-            states = answer.topics[0].partitions
-            assert all(each.error_code == 0 and each.last_error is None for each in states), states
-            if all(each.first_dirty_offset >= ends[each.partition_index] for each in states):
-                return
-            assert time.monotonic() < deadline, states
-            await asyncio.sleep(0.01)
 
 
 def assert_nothing_is_superseded(server: str) -> None:
