@@ -181,8 +181,9 @@ class TxnCursor:
             )
         self._advance()
 
-    def meet(self, aborted: AbortedTxn, *, exact: bool) -> None:
-        """The batches tell of this one; all they tell if `exact`, else earlier ones may be missing."""
+    def meet(self, aborted: AbortedTxn, *, exact: bool, growing: bool) -> None:
+        """The batches tell of this one; all they tell if `exact`, else earlier ones may be missing. If the segment is
+        `growing`, the last entry may be on its way."""
         while self.entry is not None and self.entry[1].last_offset < aborted.last_offset:
             self._surplus(exact=exact)
         if self.entry is not None and self.entry[1].last_offset == aborted.last_offset:
@@ -190,7 +191,7 @@ class TxnCursor:
             if entry.producer_id != aborted.producer_id or (exact and entry != aborted):
                 self._complain(position, f"says {_said(entry)}, and the segment {_said(aborted)}")
             self._advance()
-        elif not self._is_silent:
+        elif not self._is_silent and not (growing and self.entry is None):
             where = None if self.entry is None else self.entry[0]
             self._is_silent = not self._is_there  # a file that is not there lacks them all
             self._complain(

@@ -253,3 +253,18 @@ def test_of_a_file_with_endless_faults_only_the_first_are_told(disk):
     write(disk, f"{FIRST}.index", b"\x00\x00\x00\x01\x00\x00\x00\x07" * 5000)
     _, found = look(disk)
     assert len(found) == 101 and found[-1].reason.endswith("what follows in this file is only counted")
+
+
+@pytest.mark.parametrize("moment", [".log", ".index", ".txnindex", ".snapshot"])
+def test_a_segment_that_a_broker_deletes_while_it_is_looked_at_is_a_note(disk, moment):
+    real = disk.open
+
+    def deleting(path, **options):
+        if path == SECOND + moment:
+            for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+                if disk.exists(SECOND + suffix):
+                    disk.remove(SECOND + suffix)
+        return real(path, **options)
+
+    disk.open = deleting
+    assert complaints(disk, in_use=True) == []
