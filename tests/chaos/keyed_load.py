@@ -52,7 +52,10 @@ class KeyedLoad:
         self._resting = [threading.Event(), threading.Event()]
         self._failure: BaseException | None = None
         work = (self._write, self._transact)
-        self._threads = [threading.Thread(target=self._guarded, args=(each,)) for each in work]
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(each,), daemon=True, name=each.__name__)
+            for each in work
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -73,17 +76,19 @@ class KeyedLoad:
                 resting.clear()
             self._may_go.set()
 
-    def finish(self) -> None:
+    def __enter__(self) -> "KeyedLoad":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """After a failure nobody waits: the broker may be gone, and what failed is to be told."""
         self._is_over = True
         self._may_go.set()
-        for thread in self._threads:
-            thread.join()
-        if self._failure is not None:
-            raise self._failure
+        if kind is None:
+            self._wait(lambda: not any(thread.is_alive() for thread in self._threads), "it does not end")
 
     def _wait(self, is_reached: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + SECONDS_MAX
-        while not is_reached():
+        while not is_reached() or self._failure is not None:
             if self._failure is not None:
                 raise self._failure
             assert time.monotonic() < deadline, f"{what}: {self.counts}"
@@ -118,7 +123,7 @@ class KeyedLoad:
             partition, key, value = self._next(index)
             producer.produce(TOPIC, value, key, partition, on_delivery=self._on_delivery)
             producer.poll(PAUSE_SECONDS)
-            while len(producer) >= UNACKNOWLEDGED_MAX:
+            while len(producer) >= UNACKNOWLEDGED_MAX and not self._is_over:
                 producer.poll(0.005)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:

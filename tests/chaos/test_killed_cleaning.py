@@ -82,9 +82,8 @@ def test_the_newest_of_each_key_outlives_kill_9_in_the_midst_of_compaction(tmp_p
     rounds = []
     with BrokerProcess(data, SETTINGS | PLANS[0].pace) as broker:
         asyncio.run(create_topic(broker.port, TOPIC, PARTITIONS, TOPIC_SETTINGS))
-        load = KeyedLoad(broker.bootstrap_server, seed=5)
-        checks = Checks(load, data)
-        try:
+        with KeyedLoad(broker.bootstrap_server, seed=5) as load:
+            checks = Checks(load, data)
             for number in range(ROUNDS):
                 plan = PLANS[number % len(PLANS)]
                 broker.settings = SETTINGS | PLANS[(number + 1) % len(PLANS)].pace
@@ -101,8 +100,6 @@ def test_the_newest_of_each_key_outlives_kill_9_in_the_midst_of_compaction(tmp_p
                 asyncio.run(compact(broker.port, TOPIC, PARTITIONS))
                 checks.run(broker.bootstrap_server)
                 assert_nothing_is_superseded(broker.bootstrap_server)
-        finally:
-            load.finish()
         workers = workers_of(broker.pid)
         assert broker.terminate() == 0, broker.errors
         assert not any(map(is_running, workers))
