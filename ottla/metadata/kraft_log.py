@@ -7,7 +7,6 @@ what it said.
 
 import json
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.core.errors import KafkaError, ProtocolError
@@ -39,8 +38,11 @@ def read_image(files: Files, directory: str) -> tuple[KraftImage, int]:
         if (snapshot := _newest_snapshot(files, directory)) is not None:
             offset = int(snapshot[:20])
             _read_snapshot(files.read(f"{directory}/{snapshot}"), image)
-        for path, is_last in _segments(files, directory, offset):
-            offset = _read_segment(files, path, image, offset, is_last=is_last)
+        bases = _segments(files, directory, offset)
+        for base in bases:
+            if base > offset:
+                raise ProtocolError(f"the records from offset {offset} to {base} are missing")
+            offset = _read_segment(files, directory, base, image, offset, is_last=base == bases[-1])
     except (RecordError, KafkaError) as error:
         raise ProtocolError(f"the metadata of Apache Kafka in {directory} cannot be read: {error}") from error
     except ProtocolError as error:
@@ -76,25 +78,24 @@ def _read_snapshot(data: bytes, image: KraftImage) -> None:
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
-def _segments(files: Files, directory: str, offset: int) -> Iterator[tuple[str, bool]]:
-    """The files that hold what comes from `offset` on, and whether it is the last one."""
+def _segments(files: Files, directory: str, offset: int) -> list[int]:
+    """The segments that hold what comes from `offset` on, by the offset that they are named after."""
     bases = sorted(int(found[1]) for name in files.names(directory) if (found := _SEGMENT.fullmatch(name)))
-    wanted = [
+    return [
         base for base, next in zip(bases, [*bases[1:], None], strict=False) if next is None or next > offset
     ]
-    if wanted and wanted[0] > offset:
-        raise ProtocolError(f"the records from offset {offset} to {wanted[0]} are missing")
-    for base in wanted:
-        yield f"{directory}/{base:020}.log", base == wanted[-1]
 
 
-def _read_segment(files: Files, path: str, image: KraftImage, offset: int, *, is_last: bool) -> int:
+def _read_segment(
+    files: Files, directory: str, base: int, image: KraftImage, offset: int, *, is_last: bool
+) -> int:
     """Apply what comes from `offset` on; the offset behind it."""
+    path = f"{directory}/{base:020}.log"
     file = files.open(path)
     try:
         size = file.size()
         scanner = Scanner(file, size)
-        expected = None
+        expected = base
         while (at := scanner.position) < size:
             try:
                 found = scanner.next()
@@ -107,7 +108,7 @@ def _read_segment(files: Files, path: str, image: KraftImage, offset: int, *, is
                 if is_last and find_intact(file, at + 1, size, offset) is None:
                     return offset
                 raise ProtocolError(f"{path}: {fault} at byte {at}")
-            if expected not in (None, batch.base_offset):
+            if batch.base_offset != expected:
                 raise ProtocolError(
                     f"{path}: offset {batch.base_offset} stands where {expected} was expected"
                 )
@@ -145,5 +146,5 @@ def _voters(files: Files, directory: str) -> frozenset[int] | None:
     try:
         state = json.loads(files.read(path))
         return frozenset(int(voter["voterId"]) for voter in state["currentVoters"]) or None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -120,7 +120,7 @@ def test_damage_before_whole_batches_is_refused(tmp_path):
 
 def test_damage_in_a_segment_that_is_not_the_last_is_refused(tmp_path):
     write_log(tmp_path, [topic()])
-    place = write_log(tmp_path, [partition(0)], base=2)
+    place = write_log(tmp_path, [partition(0)], base=1)
     log = place / f"{0:020}.log"
     log.write_bytes(log.read_bytes() + b"\0" * 10)
     with pytest.raises(ProtocolError, match=rf"{log.name}: .* at byte {log.stat().st_size - 10}"):
@@ -132,6 +132,22 @@ def test_a_hole_between_batches_is_refused(tmp_path):
     place.mkdir()
     (place / f"{0:020}.log").write_bytes(batch([topic()]) + batch([partition(0)], 2))
     with pytest.raises(ProtocolError, match="offset 2 stands where 1 was expected"):
+        read(place)
+
+
+@pytest.mark.parametrize("first", [[topic()], []])
+def test_a_hole_between_segments_is_refused(tmp_path, first):
+    write_log(tmp_path, *[each for each in [first] if each])
+    place = write_log(tmp_path, [setting("orders", "retention.ms", "-1")], base=2)
+    with pytest.raises(ProtocolError, match=f"the records from offset {len(first)} to 2 are missing"):
+        read(place)
+
+
+def test_a_segment_that_begins_later_than_its_name_says_is_refused(tmp_path):
+    place = tmp_path / METADATA_DIRECTORY
+    place.mkdir()
+    (place / f"{0:020}.log").write_bytes(batch([topic()], 1))
+    with pytest.raises(ProtocolError, match="offset 1 stands where 0 was expected"):
         read(place)
 
 
@@ -154,8 +170,9 @@ def test_what_only_a_newer_kafka_understands_is_refused(tmp_path, value, reason)
 def test_the_voters_are_in_a_record_or_in_a_file(tmp_path):
     place = write_log(tmp_path, [topic()])
     assert read(place)[0].voters is None
-    (place / "quorum-state").write_text("{not JSON")
-    assert read(place)[0].voters is None
+    for nonsense in ("{not JSON", "[]", '{"currentVoters":[{"voterId":Infinity}]}'):
+        (place / "quorum-state").write_text(nonsense)
+        assert read(place)[0].voters is None
     (place / "quorum-state").write_text('{"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}')
     assert read(place)[0].voters == {1, 2}
     ranges = VotersRecord.Voter.KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
