@@ -11,6 +11,7 @@ next start.
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -91,6 +92,9 @@ class Worker:
 
 
 def main() -> None:
+    # Ctrl-C and a stopped service reach the broker too, which ends this process when it has no more use for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
     Worker(sys.stdin, sys.stdout).run()
 

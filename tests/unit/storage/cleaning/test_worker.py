@@ -1,6 +1,7 @@
 """The process in which logs are cleaned, spoken to as the broker does."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -96,6 +97,20 @@ def test_it_ends_at_once_when_the_broker_is_gone(tmp_path):
         assert process.process.stdin is not None
         process.process.stdin.close()
         assert process.process.wait(30) == 0
+
+
+def test_what_is_meant_for_the_broker_does_not_end_it(tmp_path):
+    """Ctrl-C goes to all processes of a terminal, and a service manager stops all of a service."""
+    with worker() as process:
+        process.say(rate=0)
+        process.say(clean=job_of(tmp_path / "a-0"))
+        process.hear()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process.process.send_signal(number)
+        process.say(rate=None)
+        process.hear_until(Group)
+        process.say(go=True)
+        assert isinstance(process.hear_until(Done), Done)
 
 
 def test_what_fails_is_told_and_the_next_job_is_done(tmp_path):
