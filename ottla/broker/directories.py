@@ -5,6 +5,7 @@ directory cannot be told apart again.
 """
 
 import logging
+import os
 import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ class Directories:
         self._files = files
         self._node_id = config.node_id
         self._metadata_log_dir: str | None = config.metadata_log_dir
-        self.paths: list[str] = list(dict.fromkeys(config.log_dirs))
+        self.paths: list[str] = _distinct(config.log_dirs)
         self.unusable: dict[str, str] = {}
         """Directories that cannot be used, and why. The broker starts without them as long as one is left."""
         self._locks: list[DirectoryLock] = []
@@ -65,7 +66,7 @@ class Directories:
     def kafka_metadata(self) -> str | None:
         """The directory in which Apache Kafka kept what its cluster knew, if there is one. Raises ConfigError if there
         are several: only one of them can be right."""
-        places = dict.fromkeys([*filter(None, [self._metadata_log_dir]), *self.paths])
+        places = _distinct([*filter(None, [self._metadata_log_dir]), *self.paths])
         found = [path for path in places if self._files.exists(f"{path}/{METADATA_DIRECTORY}")]
         if len(found) > 1:
             raise ConfigError(
@@ -125,6 +126,14 @@ def stored_node_id(paths: Iterable[str], files: Files | None = None) -> int | No
         if meta is not None and meta.node_id is not None:
             return meta.node_id
     return None
+
+
+def _distinct(paths: Iterable[str]) -> list[str]:
+    """Each directory once, however it is spelled."""
+    found: dict[str, str] = {}
+    for path in paths:
+        found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
 
 
 def _why_unknown(path: str, meta: Meta, store: str) -> str:

@@ -31,6 +31,18 @@ def test_a_directory_that_is_named_twice_is_one():
     assert directories(SimDisk(), "a", "b", "a").lock() == ["a", "b"]
 
 
+def test_a_directory_that_is_spelled_in_two_ways_is_one(tmp_path):
+    (tmp_path / METADATA_DIRECTORY).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    spelled = [f"{tmp_path}/", f"{tmp_path}", f"{tmp_path}/link", f"{tmp_path}/./"]
+    for other in spelled:
+        settings = {"log.dirs": ",".join(spelled), "metadata.log.dir": other, "node.id": 1}
+        ours = Directories(OsFiles(), BrokerConfig(settings))
+        assert ours.lock() == spelled[:1]
+        assert ours.kafka_metadata() == other
+        ours.release()
+
+
 def test_a_second_broker_is_refused_and_told_who_was_first(tmp_path):
     first, second = directories(OsFiles(), tmp_path), directories(OsFiles(), tmp_path / "new", tmp_path)
     first.lock()
