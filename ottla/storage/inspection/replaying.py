@@ -35,6 +35,7 @@ class Replay:
         self.exact_until: int | None = first or None
         """From this offset on, batches that matter may be missing; None if none is."""
         self._is_off = False
+        self._writing: set[int] = set()  # producers of which a batch was seen since their last marker
 
     def start(self, first_base: int) -> None:
         """Begin at the first segment: with what the snapshot there knows, if there is one."""
@@ -58,7 +59,8 @@ class Replay:
             self.exact_until = offset
 
     def take(self, piece: Piece) -> AbortedTxn | None:
-        """A whole batch. Returns the transaction that it ends, if that was aborted."""
+        """A whole batch. Returns the transaction that it ends, if that was aborted and anything of it is left: of one
+        that is compacted away up to its end only snapshots know, and an index that is made anew does not."""
         batch = piece.batch
         assert batch is not None
         self.reach(batch.base_offset)
@@ -69,8 +71,14 @@ class Replay:
             self.lose_track(batch.base_offset)
             return None
         ended: list[AbortedTxn] = []
-        apply(self.producers, ended, read_header(piece.data), piece.data)
-        return ended[0] if ended else None
+        header = read_header(piece.data)
+        apply(self.producers, ended, header, piece.data)
+        is_left = self.is_exact or header.producer_id in self._writing
+        if header.is_control:
+            self._writing.discard(header.producer_id)
+        else:
+            self._writing.add(header.producer_id)
+        return ended[0] if ended and is_left else None
 
     def reach(self, offset: int) -> None:
         """All batches below `offset` have gone by: the snapshots up to there can be judged."""

@@ -11,8 +11,8 @@ from ottla.storage.inspection.findings import Severity
 from ottla.storage.replacement import Replacement
 from ottla.storage.scan import walk
 from ottla.testing.disk import SimDisk
-from tests.unit.storage.helpers import HERE, NOW, config, open_log
-from tests.unit.storage.inspection.logs import complaints, fill, flip, look, mended
+from tests.unit.storage.helpers import HERE, NOW, config, open_log, put
+from tests.unit.storage.inspection.logs import complaints, end, fill, flip, look, mended
 from tests.unit.storage.legacy_segments import SHAPES, lay, old_log
 
 
@@ -83,3 +83,33 @@ def fill_with_keys(log) -> None:
     for n in range(30):
         log.append(build([Record(i, NOW + n, b"key %d" % (i % 3), b"%d" % n) for i in range(4)]), 0, NOW)
     fill(log)
+
+
+def test_a_transaction_of_which_only_the_end_is_left_may_be_missing_from_the_index():
+    """A start after a crash in the midst of a compaction makes the index from the batches that are left. The snapshot
+    that was taken while the transaction was open still knows it."""
+    disk = SimDisk()
+    settings = config(cleanup_policy="compact", segment_bytes=1000)
+    log = open_log(disk, settings)
+    put(log, b"x" * 300, producer=(7, 0, 0), is_transactional=True)
+    put(log, b"x" * 300)
+    log.roll()
+    end(log, 7, commit=False, epoch=0)
+    put(log, b"y" * 500)
+    log.roll()
+    put(log, b"z", producer=(7, 0, 1), is_transactional=True)
+    end(log, 7, commit=True, epoch=0)
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    job = Job.of(
+        log, cleanable(log, None, NOW), map_bytes=4096, load_factor=0.9, io_buffer_bytes=4096, now_ms=NOW
+    )
+    first, _ = [event for event in clean(disk, job) if isinstance(event, Group)]
+    replacement = Replacement(log, first.base_offsets)
+    replacement.prepare()
+    assert replacement.commit(NOW)
+    log.abandon()
+    again = open_log(disk, settings)
+    assert again.aborted_txns(0, again.end_offset) == []
+    again.close()
+    assert complaints(disk, HERE) == []
