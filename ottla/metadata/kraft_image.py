@@ -144,6 +144,14 @@ class KraftImage:
             changed["leader_epoch"] = before.leader_epoch + 1
         topic.partitions[record.partition_id] = replace(before, **changed)
 
+    @_apply.register
+    def _(self, record: records.ClearElrRecord) -> None:
+        for topic in self.topics.values():
+            if record.topic_name in ("", topic.name):
+                topic.partitions = {
+                    index: replace(each, eligible=()) for index, each in topic.partitions.items()
+                }
+
     def _topic(self, topic_id: uuid.UUID) -> KraftTopic:
         topic = self.topics.get(topic_id)
         if topic is None:

@@ -265,6 +265,13 @@ class RemoveDelegationTokenRecord:
 
 
 @message(versions="0", flexible="0+")
+class ClearElrRecord:
+    """Nobody outside the ISR may lead a topic any more, or any topic if the name is empty."""
+
+    topic_name: String
+
+
+@message(versions="0", flexible="0+")
 class VotersRecord:
     """The controllers that decide together. It is a control record, in log and snapshot."""
 
@@ -312,13 +319,13 @@ KINDS: Mapping[int, type[Any]] = {
     24: EndTransactionRecord,
     25: AbortTransactionRecord,
     26: RemoveDelegationTokenRecord,
+    28: ClearElrRecord,
 }
 WITHOUT_DATA: Mapping[int, str] = {
     7: "FenceBrokerRecord",
     8: "UnfenceBrokerRecord",
     20: "NoOpRecord",
     27: "RegisterControllerRecord",
-    28: "ClearElrRecord",
 }
 
 

@@ -47,6 +47,13 @@ def test_who_left_the_isr_with_everything_has_everything():
     assert left.has_everything(5) and not left.has_everything(4)
 
 
+@pytest.mark.parametrize(("name", "is_kept"), [("orders", False), ("", False), ("others", True)])
+def test_nobody_is_eligible_after_the_list_was_cleared(name, is_kept):
+    """It is cleared when settings change what having everything means."""
+    left = change(isr=[], leader=-1, eligible_leader_replicas=[5])
+    assert partition_after(left, records.ClearElrRecord(topic_name=name)).has_everything(5) is is_kept
+
+
 def test_a_topic_goes_with_its_settings_and_may_come_again():
     again = uuid.UUID(int=2000)
     image = after(
