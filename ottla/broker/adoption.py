@@ -157,6 +157,7 @@ def _settings(image: KraftImage, configs: "Configs") -> Iterator[tuple[ConfigRes
             kept = values
         except KafkaError:
             kept = {key: value for key, value in values.items() if _is_kept(configs, resource, key, value)}
+            _check_together(configs, resource, kept)
         if kept:
             yield resource, kept
 
@@ -168,10 +169,22 @@ def _is_kept(configs: "Configs", resource: ConfigResource, key: str, value: str)
     except KafkaError as error:
         if resource.type is ResourceType.TOPIC and key in TopicConfig.keys:
             raise ConfigError(f"{key}={value} of topic {resource.name} is not understood: {error}") from error
-        whose = f"{resource.type.name.lower().replace('_', ' ')} {resource.name}".rstrip()
-        logger.warning("%s, which was set for %s in Apache Kafka, is left out", key, whose)
+        logger.warning("%s, which was set for %s in Apache Kafka, is left out", key, _named(resource))
         return False
     return True
+
+
+def _check_together(configs: "Configs", resource: ConfigResource, kept: dict[str, str]) -> None:
+    """Each is possible. Should they not be possible together, a start would leave out all of them."""
+    try:
+        if kept:
+            configs.check(resource, kept)
+    except KafkaError as error:
+        raise ConfigError(f"the settings of {_named(resource)} contradict each other: {error}") from error
+
+
+def _named(resource: ConfigResource) -> str:
+    return f"{resource.type.name.lower().replace('_', ' ')} {resource.name}".rstrip()
 
 
 def _warn(image: KraftImage, absent: list[TopicPartition], node_id: int) -> None:

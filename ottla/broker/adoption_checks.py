@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MIGRATING = (1, 2)  # a cluster that is still on its way from ZooKeeper
 _TIME_INDEX_ENTRY = struct.Struct(">qi")
 _GLANCED_BYTES_MAX = 1 << 20
+_RETENTION_TIMES = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 
 Here = Mapping[TopicPartition, str]
 """Partitions that are in the log directories, and where."""
@@ -205,7 +206,7 @@ def _is_retention_said(settings: Mapping[ConfigResource, Mapping[str, str]], con
     of_brokers = [
         settings.get(ConfigResource(ResourceType.BROKER, id), {}) for id in ("", str(config.node_id))
     ]
-    return any(key.startswith("log.retention.") for values in of_brokers for key in values)
+    return any(key in _RETENTION_TIMES for values in of_brokers for key in values)
 
 
 def _newest_of_oldest(files: Files, directory: str) -> int | None:

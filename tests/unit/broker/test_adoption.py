@@ -222,6 +222,16 @@ def test_keys_that_mean_nothing_here_are_left_out_by_name(tmp_path, caplog):
     assert "secret" not in caplog.text
 
 
+def test_settings_that_contradict_each_other_are_refused(tmp_path):
+    """A start would drop all of them together, and with them what keeps the records."""
+    more = {"retention.ms": "-1", "min.compaction.lag.ms": "1000", "max.compaction.lag.ms": "10"}
+    directory = one_topic(tmp_path, *(setting("orders", key, value) for key, value in more.items()))
+    with pytest.raises(
+        ConfigError, match=r"the settings of topic orders .*: min\.compaction\.lag\.ms is above"
+    ):
+        judged(directory)
+
+
 def test_a_partition_that_was_never_made_is_told_and_starts_empty(tmp_path, caplog):
     assert judged(one_topic(tmp_path, partition(1))) is not None
     assert "1 partitions of Apache Kafka have no directory, and start empty: orders-1" in caplog.text
@@ -381,6 +391,13 @@ def test_records_that_the_default_would_delete_need_a_word(tmp_path, index):
 )
 def test_what_was_said_of_retention_in_the_old_cluster_holds(tmp_path, word):
     assert judged(with_records(tmp_path, 8 * DAY_MS, word)) is not None
+
+
+@pytest.mark.parametrize("key", ["log.retention.bytes", "log.cleaner.delete.retention.ms"])
+def test_a_word_about_something_else_is_none(tmp_path, key):
+    directory = with_records(tmp_path, 8 * DAY_MS, setting("", key, "1000000000", 4))
+    with pytest.raises(ConfigError, match=r"have records that log\.retention\.ms, which nobody has set"):
+        judged(directory)
 
 
 def test_records_that_the_default_keeps_need_no_word(tmp_path):
