@@ -24,6 +24,7 @@ from ottla.records.batch import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
+    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     read_header,
     records_of,
@@ -72,7 +73,9 @@ class Copier:
         self._newest_from = first_dirty if _is_dense(offsets, mapped_end - first_dirty) else mapped_end
         self._newest = offsets.newest(self._newest_from, mapped_end)
         self._txns = PassedTxns(aborted)
+        self._now_ms = job.now_ms
         self._horizon_ms = job.now_ms + config.delete_retention_ms
+        self._piece_bytes = job.io_buffer_bytes
         self._last: Segment | None = None  # of the group, that holds anything
         self._modified_ms = 0
         self._out: Output | None = None
@@ -86,12 +89,12 @@ class Copier:
         self._last = next((segment for segment in reversed(group) if segment.size), None)
         self._modified_ms = self._files.modified_ms(group[-1].path)
         self._out = Output(
-            self._files, self._job.directory, group[0].base_offset, self._config, self._job.io_buffer_bytes
+            self._files, self._job.directory, group[0].base_offset, self._config, self._piece_bytes
         )
 
     def copy(self, segment: Segment) -> Iterator[int]:
         """Copy one of its segments; yields the bytes that were read and written."""
-        out, reader = self.out, Reader(segment, self._job.io_buffer_bytes)
+        out, reader = self.out, Reader(segment, self._piece_bytes)
         told = out.bytes_read + out.bytes_kept
         while reader.step():
             header = reader.header
@@ -103,7 +106,7 @@ class Copier:
                     self._renew()
                 self._sift(header, reader, is_last)
             done = out.bytes_read + out.bytes_kept
-            if done - told >= self._job.io_buffer_bytes:
+            if done - told >= self._piece_bytes:
                 yield done - told
                 told = done
         yield out.bytes_read + out.bytes_kept - told
@@ -141,7 +144,7 @@ class Copier:
                 count,
                 base_offset,
                 self._mapped_end,
-                not attributes & DELETE_HORIZON_BIT or self._job.now_ms < header.base_timestamp,
+                not attributes & DELETE_HORIZON_BIT or self._now_ms < header.base_timestamp,
                 self._newest,
                 self._newest_from,
                 self._offsets,
@@ -168,7 +171,7 @@ class Copier:
         if aborted is not None:
             self.out.segment.txns.append(aborted)
         horizon = header.delete_horizon_ms
-        if header.count == 0 or (is_left_over and horizon is not None and horizon <= self._job.now_ms):
+        if header.count == 0 or (is_left_over and horizon is not None and horizon <= self._now_ms):
             self._emptied(header, is_needed)
         elif is_left_over and horizon is None:
             self.out.write(*with_horizon(header, reader.batch, self._horizon_ms))
@@ -301,14 +304,16 @@ def shrunk(
     header: BatchHeader, records: list[bytes], count: int, timestamp_delta_max: int
 ) -> tuple[BatchHeader, Buffer]:
     """The batch with those of its records that stay."""
-    if (codec := header.codec) is not Codec.NONE:
-        records = [compress(codec, b"".join(records))]
-    offset, _, epoch, magic, _, attributes, delta, base_timestamp, newest, *producer, _ = header
-    if header.timestamp_type == CREATE_TIME:
+    offset, _, epoch, magic, _, attributes, delta, base_timestamp, newest, id_, id_epoch, sequence, _ = header
+    if attributes & CODEC_BITS:
+        records = [compress(header.codec, b"".join(records))]
+    if not attributes & TIMESTAMP_TYPE_BIT:
         newest = wrapping_sum(base_timestamp, timestamp_delta_max)
-    times = base_timestamp, newest
     length = HEADER_SIZE - LENGTH_OVERHEAD + sum(map(len, records))
-    head = HEADER.pack(offset, length, epoch, magic, 0, attributes, delta, *times, *producer, count)
+    head = HEADER.pack(
+        *(offset, length, epoch, magic, 0, attributes, delta, base_timestamp, newest),
+        *(id_, id_epoch, sequence, count),
+    )
     return sealed(bytearray().join([head, *records]))
 
 

@@ -47,7 +47,9 @@ class OffsetMap:
             if found == high and words[at + 1] == low:
                 words[at + 2] = offset
                 return True
-            at = (at + (1 + low % (slots - 1)) * WORDS) % (slots * WORDS)
+            at += (1 + low % (slots - 1)) * WORDS
+            if at >= slots * WORDS:
+                at -= slots * WORDS
             found = words[at]
         if self.count >= self.keys_max:
             return False
@@ -68,7 +70,9 @@ class OffsetMap:
             if found == high and words[at + 1] == low:
                 offset: i64 = words[at + 2]
                 return offset
-            at = (at + (1 + low % (slots - 1)) * WORDS) % (slots * WORDS)
+            at += (1 + low % (slots - 1)) * WORDS
+            if at >= slots * WORDS:
+                at -= slots * WORDS
             found = words[at]
         return NO_OFFSET
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.records.batch import (
     ATTRIBUTES_AT,
+    CODEC_BITS,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     MAGIC,
@@ -20,7 +21,7 @@ from ottla.records.batch import (
     records_of,
 )
 from ottla.records.checksum import crc32c
-from ottla.records.compression import Codec, decompress
+from ottla.records.compression import decompress
 from ottla.records.control import ControlType, control_type
 from ottla.records.errors import RecordError, corrupt, invalid
 from ottla.records.section import RECORD_SIZE_MIN
@@ -86,12 +87,10 @@ class Reader:
 
     def records(self, header: BatchHeader) -> tuple[bytes, i64, i64]:
         """Where its records lie, decompressed: in what, from where, to where."""
-        count = header[12]
-        codec = header.codec
-        if codec is Codec.NONE or count == 0:
-            data, start, end = self.data, self.start + RECORDS_AT, self.end
-        else:
-            data = decompress(codec, self._view[self.start + RECORDS_AT : self.end])
+        _, _, _, _, _, attributes, _, _, _, _, _, _, count = header
+        data, start, end = self.data, self.start + RECORDS_AT, self.end
+        if attributes & CODEC_BITS and count:  # without records nothing was compressed
+            data = decompress(header.codec, self._view[start:end])
             start, end = 0, len(data)
         if count > (end - start) // RECORD_SIZE_MIN:
             raise invalid(f"{count} records do not fit into {end - start} bytes")
