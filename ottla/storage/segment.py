@@ -325,21 +325,30 @@ class Segment:
         come back as one in which nothing was aborted. If another segment waits to take its name, the log goes last:
         that one will not come back, but an index without a log would be taken for the other's.
         """
+        suffix = self._deleted_suffix()
         if not is_replaced:
-            self._doom_log()
-        self.offsets.entries.rename(self.offsets.entries.path + DELETED_SUFFIX)
-        self.times.entries.rename(self.times.entries.path + DELETED_SUFFIX)
-        self.txns.rename(self.txns.path + DELETED_SUFFIX)
+            self._doom_log(suffix)
+        self.offsets.entries.rename(self.offsets.entries.path + suffix)
+        self.times.entries.rename(self.times.entries.path + suffix)
+        self.txns.rename(self.txns.path + suffix)
         if is_replaced:
-            self._doom_log()
+            self._doom_log(suffix)
         return self.paths
 
-    def _doom_log(self) -> None:
+    def _deleted_suffix(self) -> str:
+        """Compaction lets one segment after the other have the same name: those that wait for their end must not."""
+        suffix, number = DELETED_SUFFIX, 0
+        while self._files.exists(self.path + suffix):
+            number += 1
+            suffix = f".{number}{DELETED_SUFFIX}"
+        return suffix
+
+    def _doom_log(self, suffix: str) -> None:
         if self._file is not None:
-            self._file.rename(self.path + DELETED_SUFFIX)
+            self._file.rename(self.path + suffix)
         else:
-            self._files.rename(self.path, self.path + DELETED_SUFFIX)
-        self.path += DELETED_SUFFIX
+            self._files.rename(self.path, self.path + suffix)
+        self.path += suffix
 
     def remove(self) -> None:
         self._removed = True

@@ -8,14 +8,15 @@ from ottla.core.errors import KafkaError
 from ottla.storage.cleaning.cleaner import clean
 from ottla.storage.cleaning.job import Group, Job
 from ottla.storage.cleaning.plan import cleanable
+from ottla.storage.files import Files, OsFiles
 from ottla.storage.log import Log
 from ottla.storage.replacement import Replacement
 from ottla.testing.disk import SimDisk
-from tests.unit.storage.cleaning.test_cleaner import compacted
-from tests.unit.storage.helpers import HERE, NOW, open_log, put
+from tests.unit.storage.cleaning.test_cleaner import compacted, write
+from tests.unit.storage.helpers import HERE, NOW, config, open_log, put
 
 
-def cleaned(disk: SimDisk, log: Log) -> Replacement:
+def cleaned(disk: Files, log: Log) -> Replacement:
     job = Job.of(
         log,
         cleanable(log, None, NOW),
@@ -26,6 +27,13 @@ def cleaned(disk: SimDisk, log: Log) -> Replacement:
     )
     group = next(event for event in clean(disk, job) if isinstance(event, Group))
     return Replacement(log, group.base_offsets)
+
+
+def replaced(disk: Files, log: Log, now_ms: int = NOW) -> None:
+    replacement = cleaned(disk, log)
+    replacement.prepare()
+    assert replacement.commit(now_ms)
+    replacement.finish()
 
 
 def offsets(log: Log) -> list[int]:
@@ -51,6 +59,29 @@ def test_readers_find_the_new_segment_and_those_that_are_reading_the_old_one_end
     assert log.read(0, 10_000).size > 0
     log.remove_doomed(NOW + log.config.file_delete_delay_ms)
     assert not [name for name in disk.names(HERE) if name.endswith(".deleted")]
+
+
+def test_who_reads_one_that_was_replaced_is_not_led_to_the_next_that_had_its_name(tmp_path):
+    """Two that started at the same offset wait to be deleted, and the first has lost its descriptor to the bound."""
+    files = OsFiles(handles_max=1, syncs=False)
+    log = Log.open(files, str(tmp_path / "orders-0"), config(cleanup_policy="compact"))
+    for value in (b"old", b"new"):
+        write(log, *((b"key %d" % key, value) for key in range(4)))
+        log.roll()
+    reading = log.read(0, 10_000)
+    before = reading.read()
+    replaced(files, log)
+    write(log, (b"key 0", b"newer"))
+    log.roll()
+    replaced(files, log, NOW + 1)
+    for name in files.names(log.directory):
+        files.open(f"{log.directory}/{name}").close()
+    assert files.open_handles <= 1
+    assert reading.read() == before
+    log.remove_doomed(NOW + log.config.file_delete_delay_ms)
+    assert [n for n in files.names(log.directory) if n.endswith(".deleted")], "the second waits for as long"
+    log.remove_doomed(NOW + 1 + log.config.file_delete_delay_ms)
+    assert not [n for n in files.names(log.directory) if n.endswith(".deleted")]
 
 
 def test_the_log_goes_on_behind_it():
