@@ -1,14 +1,15 @@
 """Which files there are to dump, what kind each is, and how to open one without being able to change it."""
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import click
 
+from ottla.cli.inspection.files import ReadOnlyFile, ReadOnlyFiles
 from ottla.storage import checkpoints, epochs, snapshots
-from ottla.storage.files import OsFile, OsFiles
+from ottla.storage.files import File
+from ottla.storage.inspection import layout
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, snapshots.SUFFIX)
@@ -21,7 +22,6 @@ NAMES = (
     checkpoints.CLEANER,
 )
 _PASSING = (".deleted", ".cleaned", ".swap")  # what a segment's files are called while they come or go
-_SMALL_BYTES_MAX = 64 << 20
 
 
 class Dumped(NamedTuple):
@@ -42,35 +42,14 @@ class Dumped(NamedTuple):
         return stem + LOG_SUFFIX + passing
 
 
-class ReadOnlyFile(OsFile):
-    """A file that this process cannot write to, even by mistake. Works on a read-only file system."""
-
-    __slots__ = ()
-
-    def open(self, *, create: bool) -> None:
-        assert not create, "a dump creates nothing"
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
-            self._close()
-            raise OSError(None, "is not a regular file", self.path)
-
-
-def open_file(path: str) -> ReadOnlyFile:
+def open_file(path: str) -> File:
     """The file, or OSError that names it."""
-    file = ReadOnlyFile(path, OsFiles())
-    file.open(create=False)
-    return file
+    return ReadOnlyFile(path)
 
 
 def read_small(path: str) -> bytes:
     """The whole of a file that is small when it is what its name says."""
-    file = open_file(path)
-    try:
-        if (size := file.size()) > _SMALL_BYTES_MAX:
-            raise OSError(None, f"has {size} bytes, far more than a file of this name needs", path)
-        return file.read_at(0, size)
-    finally:
-        file.close()
+    return layout.read_small(ReadOnlyFiles(), path)
 
 
 def expand(paths: Iterable[str]) -> Iterator[Dumped]:
