@@ -24,7 +24,7 @@ from ottla.controller import partitions
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.configs import path_of
 from ottla.core.errors import ConfigError, KafkaError, OttlaError, ProtocolError
-from ottla.core.ids import TopicPartition, is_topic_name
+from ottla.core.ids import TopicPartition
 from ottla.metadata import paths
 from ottla.metadata.kraft_image import METADATA_VERSION, KraftImage, KraftTopic
 from ottla.metadata.kraft_log import Position, position, read_image
@@ -69,7 +69,7 @@ class Adoption(NamedTuple):
     first_producer_id: int
     settings: Settings
     places: Mapping[TopicPartition, str]
-    """The partitions that are here, and where."""
+    """All partitions that are here, also such as belong to no topic, and where."""
     leader_epochs: Mapping[TopicPartition, int]
     """The newest epoch in each log: one that is in use must not begin again."""
 
@@ -119,11 +119,11 @@ def examine(
     if is_done(files, directory):
         return None
     config = configs.broker
-    at = position(files, f"{directory}/{METADATA_DIRECTORY}")
     try:
+        at = position(files, f"{directory}/{METADATA_DIRECTORY}")
         found = check_directories(files, directory, log_dirs, config)
         image, end_offset = read_image(files, f"{directory}/{METADATA_DIRECTORY}")
-        here = check_cluster(image, found, config)
+        here = check_cluster(image, end_offset, found, config)
         settings = dict(_settings(image, configs))
         check_retention(files, image, here, settings, config, now_ms)
     except (ProtocolError, OSError) as error:
@@ -131,7 +131,8 @@ def examine(
     epochs = {partition: _latest_epoch(files, path) for partition, path in here.items()}
     _warn(image, missing(image, here), config.node_id)
     first_id = max(image.next_producer_id, now_ms << _IDS_PER_MS_BITS)
-    return Adoption(directory, at, found.cluster_id, image, end_offset, first_id, settings, here, epochs)
+    every = {partition: path for partition, (path, _) in found.partitions.items()}
+    return Adoption(directory, at, found.cluster_id, image, end_offset, first_id, settings, every, epochs)
 
 
 def _latest_epoch(files: Files, directory: str) -> int:
@@ -236,10 +237,7 @@ def _writes(adoption: Adoption, node_id: int) -> Iterator[Op]:
 
 
 def _topic_writes(topic: KraftTopic, epochs: Mapping[TopicPartition, int], node_id: int) -> Iterator[Op]:
-    count = len(topic.partitions)
-    if not is_topic_name(topic.name) or not count or sorted(topic.partitions) != list(range(count)):
-        raise ConfigError(f"the topic {topic.name!r} of Apache Kafka has holes: it cannot be taken over")
-    replicas = ((node_id,),) * count
+    replicas = ((node_id,),) * len(topic.partitions)
     yield Create(TopicNode.path(topic.name), TopicNode(topic.topic_id, replicas).encode())
     skeleton: set[str] = set()
     for state in partitions.newborn(TopicImage(topic.name, topic.topic_id, ()), replicas).partitions:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.core.config import Source
 from ottla.core.errors import ConfigError, ProtocolError
-from ottla.core.ids import NULL_ID, PartitionDirectory, TopicPartition, is_reserved_id
+from ottla.core.ids import NULL_ID, PartitionDirectory, TopicPartition, is_reserved_id, topic_name_fault
 from ottla.metadata.kraft_image import KraftImage, KraftPartition, KraftTopic
 from ottla.storage.checkpoints import read_partition_metadata
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
-from ottla.storage.meta import Meta, read_meta
+from ottla.storage.meta import METADATA_DIRECTORY, Meta, read_meta
 from ottla.storage.scan import BrokenChain, walk
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _partitions(files: Files, log_dirs: list[str]) -> dict[TopicPartition, tuple
     for directory in log_dirs:
         for name in files.names(directory):
             parsed = PartitionDirectory.parse(name)
-            if parsed is None or parsed.state != "live":
+            if parsed is None or parsed.state != "live" or name == METADATA_DIRECTORY:
                 continue
             path = f"{directory}/{name}"
             if parsed.partition in found:
@@ -89,12 +89,18 @@ def _partitions(files: Files, log_dirs: list[str]) -> dict[TopicPartition, tuple
 # --- the cluster ------------------------------------------------------------------------------------------------------
 
 
-def check_cluster(image: KraftImage, found: Directories, config: "BrokerConfig") -> Here:
+def check_cluster(image: KraftImage, end_offset: int, found: Directories, config: "BrokerConfig") -> Here:
     """Everything that the cluster had must be here. Returns where its partitions are."""
+    if end_offset == 0 and found.partitions:
+        raise ConfigError(
+            f"the metadata of Apache Kafka is empty, but {len(found.partitions)} partitions are here "
+            f"({min(found.partitions)}, for one): nothing would be known of them. Bring its {METADATA_DIRECTORY} back"
+        )
     if image.zk_migration_state in _MIGRATING:
         raise ConfigError(
             "the cluster is still on its way from ZooKeeper: finish the migration with Apache Kafka"
         )
+    _check_topics(image)
     _check_replicas(image, config.node_id)
     here = {
         TopicPartition(topic.name, index): found.partitions[TopicPartition(topic.name, index)][0]
@@ -110,6 +116,20 @@ def check_cluster(image: KraftImage, found: Directories, config: "BrokerConfig")
 def _is_here(topic: KraftTopic, index: int, found: Directories) -> bool:
     _, topic_id = found.partitions.get(TopicPartition(topic.name, index), ("", NULL_ID))
     return topic_id in (None, topic.topic_id)
+
+
+def _check_topics(image: KraftImage) -> None:
+    """What no broker of Kafka writes cannot be stored, either."""
+    names: set[str] = set()
+    for topic in image.topics.values():
+        fault = topic_name_fault(topic.name)
+        if fault is None and (topic.name in names or f"{topic.name}-0" == METADATA_DIRECTORY):
+            fault = "is there twice"
+        if fault is None and sorted(topic.partitions) != [*range(max(1, len(topic.partitions)))]:
+            fault = "has holes"
+        if fault is not None:
+            raise ConfigError(f"the topic {topic.name!r} of Apache Kafka {fault}: it cannot be taken over")
+        names.add(topic.name)
 
 
 def _check_replicas(image: KraftImage, node_id: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import json
 import logging
+import shutil
 import struct
 import uuid
 
@@ -21,6 +22,8 @@ from ottla.metadata.embedded import MEMORY, EmbeddedStore
 from ottla.metadata.paths import PRODUCER_ID_BLOCK, ClusterIdNode, ProducerIdBlockNode
 from ottla.metadata.store import StoreUnavailable
 from ottla.protocol.messages import cluster_metadata as records
+from ottla.records.builder import build
+from ottla.records.record import Record
 from ottla.storage.files import OsFiles
 from ottla.storage.meta import ADOPTED, METADATA_DIRECTORY, Meta, read_meta, write_meta
 from ottla.testing.broker import AsyncBroker
@@ -172,10 +175,25 @@ async def test_a_crash_before_the_end_starts_it_again(tmp_path):
     assert (directory / ADOPTED).exists()
     (directory / ADOPTED).unlink()  # ... and Kafka is started before we are
     log = directory / METADATA_DIRECTORY / f"{0:020}.log"
-    log.write_bytes(log.read_bytes() + batch([topic("new")], 3))
+    log.write_bytes(log.read_bytes() + batch([setting("orders", "retention.ms", "1")], 3))
     with pytest.raises(ConfigError, match=r"Apache Kafka has run in .* since Ottla took it over"):
         await judged(directory).take_over(store, OsFiles(), NODE_ID)
     await store.close()
+
+
+@scenario
+async def test_what_belongs_to_no_topic_keeps_its_records_too(tmp_path):
+    """A recovery that meets an epoch which a killed broker had not noted would cut them."""
+    directory = one_topic(tmp_path)
+    make_partitions(directory, TopicPartition("stray", 0), topic_id=uuid.UUID(int=9))
+    rows = [build([Record(epoch, 0, None, b"v")], base_offset=epoch, leader_epoch=epoch) for epoch in (0, 1)]
+    log = directory / "stray-0" / f"{0:020}.log"
+    log.write_bytes(b"".join(rows))
+    (directory / "stray-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    async with AsyncBroker(data_dir=directory):
+        pass
+    assert log.read_bytes() == b"".join(rows)
+    assert not (directory / METADATA_DIRECTORY / "leader-epoch-checkpoint").exists()
 
 
 @scenario
@@ -346,6 +364,43 @@ def test_metadata_of_a_newer_kafka_is_refused(tmp_path):
 def test_records_in_remote_storage_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"remote\.storage\.enable=true of topic orders is not understood"):
         judged(one_topic(tmp_path, setting("orders", "remote.storage.enable", "true")))
+
+
+@pytest.mark.parametrize("left", [None, b"", batch([topic()])[:-1]])
+def test_partitions_of_which_the_metadata_says_nothing_are_not_set_aside(tmp_path, left):
+    directory = one_topic(tmp_path)
+    log = directory / METADATA_DIRECTORY / f"{0:020}.log"
+    log.unlink()
+    if left is not None:
+        log.write_bytes(left)
+    with pytest.raises(ConfigError, match=r"is empty, but 1 partitions are here \(orders-0, for one\)"):
+        judged(directory)
+    (directory / "orders-0" / "partition.metadata").unlink()
+    (directory / "orders-0").rmdir()
+    assert judged(directory) is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [topic(), partition(1)],
+        [topic()],
+        [topic("a/b"), partition()],
+        [topic("__cluster_metadata"), partition()],
+        [topic(), partition(), topic(topic_id=uuid.UUID(int=9)), partition(topic_id=uuid.UUID(int=9))],
+    ],
+)
+def test_topics_that_cannot_be_are_refused_before_anything_is_written(tmp_path, wrong):
+    with pytest.raises(ConfigError, match=r"the topic .* of Apache Kafka .*: it cannot be taken over"):
+        judged(write_directory(tmp_path, broker(), *wrong))
+
+
+def test_metadata_that_is_no_directory_is_refused_with_a_sentence(tmp_path):
+    directory = one_topic(tmp_path)
+    shutil.rmtree(directory / METADATA_DIRECTORY)
+    (directory / METADATA_DIRECTORY).touch()
+    with pytest.raises(ConfigError, match=r"cannot be taken over from Apache Kafka: .*Not a directory"):
+        judged(directory)
 
 
 def test_metadata_without_a_cluster_is_refused(tmp_path):
