@@ -22,7 +22,7 @@ from ottla.broker.authorizer import (
 from ottla.broker.call import Call
 from ottla.broker.views import Topic, Views, views_of
 from ottla.controller.commands import NewTopic
-from ottla.controller.context import INTERNAL_TOPICS
+from ottla.controller.context import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID, is_topic_name
 from ottla.protocol.messages.metadata import (
@@ -158,6 +158,7 @@ async def _create_missing(
         for name in names
         if name not in known
         and name not in INTERNAL_TOPICS
+        and name != METADATA_TOPIC
         and is_topic_name(name)
         and _may_describe(broker, call, name)
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
 from ottla.controller.commands import Growth, NewTopic
-from ottla.controller.context import INTERNAL_TOPICS
+from ottla.controller.context import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID
 from ottla.protocol.messages.topics import (
@@ -29,7 +29,6 @@ from ottla.storage.config import TopicConfig
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-METADATA_TOPIC = "__cluster_metadata"
 """Kafka's own log of the cluster. We have none, and nobody shall believe that we do."""
 
 _DELETION_DISABLED_SINCE = 3  # before that version clients do not know the code

@@ -217,11 +217,13 @@ def test_nothing_is_created_when_the_broker_does_not_allow_it():
 
 def test_illegal_names_and_the_coordinators_topics_are_not_created():
     broker = broker_with()
-    found = ask(broker, "Metadata", 12, topics=named("a/b", "", "__transaction_state", "__mine"))
+    asked = named("a/b", "", "__transaction_state", "__cluster_metadata", "__mine")
+    found = ask(broker, "Metadata", 12, topics=asked)
     assert codes(found) == {
         "a/b": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "__cluster_metadata": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "__mine": ErrorCode.NONE,
     }
 
