@@ -50,6 +50,7 @@ from ottla.storage.txn_index import AbortedTxn
 RENEWED_BYTES = 16 << 10
 """How large batches become that are made of old messages."""
 BITS_PER_KEY = 2
+TIMESTAMP_MAX = 2**63 - 1
 
 
 class Copier:
@@ -74,7 +75,7 @@ class Copier:
         self._newest = offsets.newest(self._newest_from, mapped_end)
         self._txns = PassedTxns(aborted)
         self._now_ms = job.now_ms
-        self._horizon_ms = job.now_ms + config.delete_retention_ms
+        self._horizon_ms = min(job.now_ms + config.delete_retention_ms, TIMESTAMP_MAX)
         self._piece_bytes = job.io_buffer_bytes
         self._last: Segment | None = None  # of the group, that holds anything
         self._modified_ms = 0

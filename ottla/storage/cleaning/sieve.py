@@ -98,7 +98,7 @@ def sift(
     stretches: list[tuple[int, int]] = []
     start: i64 = -1  # of the stretch that is growing
     kept: i64 = 0
-    latest: i64 = -1 << 62
+    latest: i64 = -0x7FFF_FFFF_FFFF_FFFF  # times count from a delete horizon that may be as far ahead
     has_tombstones = False
     index: i64 = 0
     try:

@@ -20,7 +20,9 @@ from ottla.storage.cleaning.job import (
     event_to_json,
 )
 from ottla.storage.cleaning.plan import cleanable
+from ottla.storage.files import Files
 from ottla.storage.log import Log
+from ottla.storage.replacement import Replacement
 from ottla.testing.disk import SimDisk
 from tests.unit.storage.helpers import HERE, NOW, config, open_log
 
@@ -42,6 +44,17 @@ def job_of(log: Log, *, map_bytes: int = ENOUGH, now_ms: int = NOW) -> Job:
         io_buffer_bytes=4096,
         now_ms=now_ms,
     )
+
+
+def replaced(disk: Files, log: Log, now_ms: int = NOW) -> None:
+    """Clean the log, and put in place what comes out of it."""
+    for event in clean(disk, job_of(log, now_ms=now_ms)):
+        assert not isinstance(event, Failed), event.reason
+        if isinstance(event, Group):
+            replacement = Replacement(log, event.base_offsets)
+            replacement.prepare()
+            assert replacement.commit(now_ms)
+            replacement.finish()
 
 
 def compacted(disk: SimDisk, segments: int = 2, keys: int = 4) -> Log:
@@ -155,3 +168,21 @@ def test_a_throttle_hears_of_all_that_is_read_and_written():
     assert isinstance(done, Done)
     size = sum(segment.size for segment in log.segments)
     assert sum(heard) == 2 * size + done.stats.bytes_kept
+
+
+def test_tombstones_can_be_kept_for_ever_and_their_times_with_them():
+    """`delete.retention.ms` as large as a number gets: the horizon cannot be told, and timestamps count from it."""
+    disk = SimDisk()
+    log = open_log(disk, config(cleanup_policy="compact", delete_retention_ms=2**63 - 1))
+    write(log, (b"a", None), (b"b", b"1"), (b"c", None))
+    log.roll()
+    write(log, (b"c", b"2"))
+    log.roll()
+    replaced(disk, log)
+    write(log, (b"b", b"2"))
+    log.roll()
+    replaced(disk, log)
+    first = next(log.segments[0].batches())
+    assert (first.base_offset, first.records, first.max_timestamp) == (0, 1, NOW)
+    data = log.segments[0].file.read_at(first.position, first.size)
+    assert [(r.key, r.value, r.timestamp) for r in records_of(data)] == [(b"a", None, NOW)]
