@@ -21,7 +21,8 @@ NO_STATE = -1
 """The partition epoch of a partition that has no state in the store yet: nobody has ever led it."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC = "__cluster_metadata"
-"""Nobody may create it: its directory would be taken for what Apache Kafka left, and the broker would not start again."""
+"""Kafka's own log of the cluster. Nobody may create it: we would take its directory for what Kafka left, and refuse to
+start."""
 
 
 class StoredConfig(NamedTuple):

@@ -29,8 +29,6 @@ from ottla.storage.config import TopicConfig
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-"""Kafka's own log of the cluster. We have none, and nobody shall believe that we do."""
-
 _DELETION_DISABLED_SINCE = 3  # before that version clients do not know the code
 _SETTINGS_SINCE = 5
 _Created = CreateTopicsResponse.Topic
