@@ -104,7 +104,7 @@ def _look_at(files: Files, found: Inspection, directory: str, name: str, scope: 
     found.partitions[name] = diagnosis
     parsed = PartitionDirectory.parse(name)
     _topic_id(files, found, directory, name, scope.findings)
-    if parsed is not None and parsed.state == "live" and not diagnosis.unreadable:
+    if parsed is not None and parsed.state == "live" and not diagnosis.by_hand:
         _hold_against(found.checkpoints, parsed.partition, diagnosis, scope.findings)
 
 

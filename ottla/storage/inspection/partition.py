@@ -25,6 +25,8 @@ from ottla.storage.inspection.replaying import Replay
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
 STRETCHES_MAX = 1000
+UNREADABLE = "cannot be read"
+OVERLAPPING = "overlaps with the next segment, and nobody can tell which of the two names is wrong"
 Progress = Callable[[int], None]
 """Hears of bytes that have been looked at."""
 
@@ -69,8 +71,8 @@ class Diagnosis:
     epochs: list[EpochStart] = field(default_factory=list)
     """The ones to go by."""
     bad_epochs: bool = False
-    unreadable: list[str] = field(default_factory=list)
-    """Files that can only be put right by hand."""
+    by_hand: dict[str, str] = field(default_factory=dict)
+    """Files that only whoever owns them can put right, and why."""
     unnumbered: list[str] = field(default_factory=list)
     exact_until: int | None = None
     """Up to here all is in the log that transactions and producers depend on; None if to its end."""
@@ -107,7 +109,7 @@ def diagnose(files: Files, directory: str, scope: Scope) -> Diagnosis:
         _Segment(files, layout, base, sizes[base] or 0, found, scope, reigns, replay).run()
     replay.finish(found.end_offset, growing=scope.in_use)
     found.bad_snapshots, found.exact_until = replay.bad, replay.exact_until
-    found.unreadable += replay.unreadable
+    found.by_hand |= dict.fromkeys(replay.unreadable, UNREADABLE)
     _epochs(files, directory, found, reigns, scope)
     for path, start, end in gaps:
         scope.findings.note(
@@ -147,7 +149,7 @@ def _size_of(files: Files, layout: Layout, base: int, found: Diagnosis, scope: S
     except OSError as error:
         reason = why(error)
     scope.findings.damage(path, None, reason)
-    found.unreadable.append(path)
+    found.by_hand[path] = UNREADABLE
     return None
 
 
@@ -186,7 +188,7 @@ class _Segment:
                 self._go_over(log, stack)
             except OSError as error:
                 self._scope.findings.damage(self._path, None, why(error))
-                found.unreadable.append(self._path)
+                found.by_hand[self._path] = UNREADABLE
         state.end_offset = found.end_offset
         if self._told:
             self._tell()
@@ -282,6 +284,8 @@ class _Segment:
         if is_end and self._growing:
             self._scope.findings.note(self._path, piece.start, f"{piece.fault}: it is being written just now")
             return
+        if piece.overlaps:
+            self._found.by_hand[self._path] = OVERLAPPING
         if len(state.damage) < STRETCHES_MAX:
             state.damage.append(Stretch(piece.start, piece.end, piece.mended_offset is not None))
         if is_end and piece.mended_offset is None:
@@ -311,7 +315,7 @@ class _Segment:
                     self._scope.findings.stale(path, None, "is missing")
                 return None
             self._scope.findings.damage(path, None, why(error))
-            self._found.unreadable.append(path)
+            self._found.by_hand[path] = UNREADABLE
         return None
 
 
@@ -387,5 +391,5 @@ def _read_epochs(
         scope.findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
     except OSError as error:
         scope.findings.damage(path, None, why(error))
-        found.unreadable.append(path)
+        found.by_hand[path] = UNREADABLE
     return None

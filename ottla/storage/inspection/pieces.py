@@ -43,6 +43,8 @@ class Piece(NamedTuple):
     fault: str | None = None
     mended_offset: int | None = None
     """The base offset that a batch with a fault must have had, where its neighbours leave no other."""
+    overlaps: bool = False
+    """Is it whole, in order, and in the range of the next segment? Then it is a name that is wrong, not a batch."""
 
 
 class Window:
@@ -134,7 +136,8 @@ class Pieces:
             return self._without_checksum(batch)
         following = self._following(batch)
         if (fault := self._order_fault(batch, following)) is not None:
-            return Piece(position, batch.end, batch, None, fault, self._place_of(batch, following))
+            overlaps = batch.base_offset == self.next_offset
+            return Piece(position, batch.end, batch, None, fault, self._place_of(batch, following), overlaps)
         self._has_legacy |= batch.magic < 2
         self.next_offset = batch.next_offset
         if batch.magic == 2 and batch.leader_epoch < NO_LEADER_EPOCH:
@@ -154,7 +157,9 @@ class Pieces:
         if batch.base_offset < expected:
             return f"offset {batch.base_offset} stands where {expected} was expected"
         if batch.last_offset >= self._limit:
-            return f"offset {batch.last_offset} does not belong into this segment, which ends before {self._limit}"
+            return (
+                f"offset {batch.last_offset} does not belong here: the next segment begins with {self._limit}"
+            )
         is_behind_gap = batch.base_offset > expected
         if is_behind_gap and following is not None and following.base_offset < batch.next_offset:
             return (
@@ -176,8 +181,10 @@ class Pieces:
             return None
         count = batch.next_offset - batch.base_offset
         expected = self.next_offset
-        is_last = batch.end == self._size and expected + count <= self._limit
-        if is_last or (following is not None and following.base_offset == expected + count):
+        is_between = (
+            batch.end == self._size if following is None else following.base_offset == expected + count
+        )
+        if is_between and expected + count <= self._limit:
             self.next_offset = expected + count
             return expected
         return None

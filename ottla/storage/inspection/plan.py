@@ -49,11 +49,11 @@ def plan(found: Inspection) -> list[Step]:
 
 
 def plan_partition(diagnosis: Diagnosis) -> list[Step]:
-    """What is to be done about one partition. If a file of it cannot even be read, nothing is."""
-    if diagnosis.unreadable:
+    """What is to be done about one partition. If a file of it is past repair, nothing is."""
+    if diagnosis.by_hand:
         return [
-            Step(Kind.BY_HAND, path, "cannot be read; the partition is left alone until that is put right")
-            for path in diagnosis.unreadable
+            Step(Kind.BY_HAND, path, f"{reason}; the partition is left alone until that is put right")
+            for path, reason in diagnosis.by_hand.items()
         ]
     directory = diagnosis.directory
     steps = [

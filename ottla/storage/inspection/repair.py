@@ -73,7 +73,7 @@ class _Repair:
         """Finish what a compaction or a repair has left; a replacement that is damaged itself is set aside."""
         directory = diagnosis.directory
         left = [n for n in self._files.names(directory) if n.endswith((SWAP_SUFFIX, CLEANED_SUFFIX))]
-        if not left or diagnosis.unreadable:
+        if not left or diagnosis.by_hand:
             return
         for swap in left:
             if swap.endswith(LOG_SUFFIX + SWAP_SUFFIX) and not self._is_whole(f"{directory}/{swap}"):
@@ -271,7 +271,7 @@ class _Repair:
         return {
             found.partition: self._found.partitions[name].end_offset
             for name, found in parsed.items()
-            if found is not None and not self._found.partitions[name].unreadable
+            if found is not None and not self._found.partitions[name].by_hand
         }
 
     def _safe_points(
@@ -280,7 +280,7 @@ class _Repair:
         if checkpoints.RECOVERY_POINT not in self._found.checkpoints.broken:
             return {p: min(o, ends.get(p, o)) for p, o in offsets.items()}
         for diagnosis in self._found.partitions.values():
-            if not diagnosis.unreadable:
+            if not diagnosis.by_hand:
                 self._sync(diagnosis)
         return ends
 

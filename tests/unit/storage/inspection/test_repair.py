@@ -7,6 +7,7 @@ import pytest
 from ottla.core.ids import TopicPartition
 from ottla.records.batch import iter_batches
 from ottla.storage import checkpoints
+from ottla.storage.inspection.pieces import Pieces
 from ottla.storage.inspection.plan import Kind, plan
 from ottla.storage.inspection.repair import lock_of, repair_all
 from ottla.storage.lock import DirectoryInUseError, DirectoryLock
@@ -259,6 +260,27 @@ def test_a_replacement_that_is_damaged_itself_is_set_aside(disk, whole, records)
     mended(disk)
     assert (values(disk), complaints(disk)) == (records, [])
     assert f"orders-0/{file_name(0, '.log.swap')}" in quarantined(disk)
+
+
+def test_segments_that_overlap_are_left_to_whoever_knows_which_is_right(disk, records):
+    for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+        disk.rename(f"{SECOND}{suffix}", f"{HERE}/{file_name(10, suffix)}")
+    before = everything(disk, HERE)
+    found = complaints(disk)
+    assert f"{FIRST}.log" == found[0].path and "the next segment" in found[0].reason
+    assert kinds(plan(look(disk)[0])) == [Kind.BY_HAND]
+    assert mended(disk) == []
+    assert (everything(disk, HERE), values(disk)) == (before, records)
+
+
+def test_an_offset_that_is_put_right_never_reaches_into_the_next_segment(disk):
+    """A segment that covers another one would replace it."""
+    for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+        disk.rename(f"{SECOND}{suffix}", f"{HERE}/{file_name(10, suffix)}")
+    log = disk.open(f"{FIRST}.log")
+    pieces = list(Pieces(log, log.size(), 0, 0, limit=10))
+    assert all(piece.mended_offset is None for piece in pieces)
+    assert all(piece.fault for piece in pieces if piece.batch and piece.batch.last_offset >= 10)
 
 
 def test_the_lock_is_the_brokers(disk):
