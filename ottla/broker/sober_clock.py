@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 CHECKPOINT = "ottla-clock-checkpoint"
 JUMP_MS_MAX = 300_000
 BELIEVED_AFTER_MS = 86_400_000
-AWAY_MS_MAX = BELIEVED_AFTER_MS // 2
+AWAY_MS_MAX = BELIEVED_AFTER_MS * 11 // 24
 """As much of the time in which nobody counted is counted at once: two more jumps must not pass for a day."""
 NOTED_EVERY_MS = 240_000  # less than a jump, so that a restart after a crash is none
 

@@ -210,6 +210,13 @@ def test_a_clock_that_goes_on_jumping_is_not_believed_because_of_that(machine):
     assert machine.noted.believed_ms <= machine.true_ms
 
 
+def test_a_clock_that_jumps_three_times_within_an_hour_is_not_believed(machine):
+    for _ in range(3):
+        machine.set_clock(YEAR)
+        machine.run(HOUR // 3)
+    assert machine.now() == machine.true_ms
+
+
 def test_a_clock_that_went_back_while_nobody_looked_is_obeyed(machine):
     for back in (YEAR, 30 * YEAR, NOW - 1):
         machine.be_off(MINUTE)
