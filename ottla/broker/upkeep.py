@@ -166,14 +166,15 @@ class Upkeep:
         monotonic_ms = self._clock.monotonic_ms()
 
         async def delete_old(log: Log) -> bool:
-            is_more = log.delete_old(self._sober.now_ms(), monotonic_ms, SEGMENTS_AT_A_TIME) > 0
+            count = log.delete_old(self._sober.now_ms(), monotonic_ms, SEGMENTS_AT_A_TIME)
             if doomed := log.take_doomed(monotonic_ms):
                 await asyncio.to_thread(_remove, doomed)  # large files take their time
-            elif is_more:
+            elif count:
                 await asyncio.sleep(0)  # requests get their turn
             else:
                 self._mention_future(log)
-            return is_more
+            # Fewer were all. What has come since, of a producer whose records are old as they come, waits for its turn.
+            return count == SEGMENTS_AT_A_TIME
 
         await self._for_each_log(delete_old, topics)
         self._hurry.set()  # there may be files to remove later

@@ -106,6 +106,25 @@ def test_requests_are_served_between_two_logs_that_lose_something():
     assert seen >= {1, 2, 3, 4, 5}
 
 
+def test_a_producer_of_old_records_does_not_keep_retention_busy_with_its_log():
+    """Every batch of a backfill is too old as it comes: each in a segment of its own would be thousands of files."""
+    kept = Kept(retention_ms=HOUR)
+    log, other = kept.log(count=1), kept.log(VISITS, count=30)
+    kept.clock.advance(DAY)
+
+    async def main():
+        deleting = asyncio.ensure_future(kept.upkeep.delete_old_segments())
+        for _ in range(100):
+            await asyncio.sleep(0)
+            put(log, b"old", at_ms=NOW, now_ms=kept.clock.now_ms())
+            log.advance_high_watermark(log.end_offset)
+        assert deleting.done()
+
+    asyncio.run(main())
+    assert len(log.doomed) < 5
+    assert other.log_start_offset == 30
+
+
 @pytest.mark.parametrize("jump", [HOUR, YEAR, 50 * YEAR])
 def test_a_clock_that_is_set_ahead_deletes_nothing_for_a_day(jump, caplog):
     kept = Kept(retention_ms=HOUR)
