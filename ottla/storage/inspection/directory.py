@@ -77,13 +77,14 @@ def inspect(files: Files, directory: str, scope: Scope) -> Inspection:
     found = Inspection(directory, _read_checkpoints(files, directory, scope.findings))
     names = list(partition_names(files, directory))
     _meta(files, directory, scope.findings)
+    passed_by: dict[str, list[str]] = {}
     for name, parsed in names:
         if parsed.state == "live":
             _look_at(files, found, f"{directory}/{name}", name, scope)
         else:
-            scope.findings.note(
-                f"{directory}/{name}", None, f"is not in use ({parsed.state}), and not looked at"
-            )
+            passed_by.setdefault(parsed.state, []).append(name)
+    for state, passed in passed_by.items():
+        scope.findings.note_all(directory, passed, f"not in use ({state}), and not looked at")
     _compare_ids(found, scope.findings)
     _check_names(found, {parsed.partition for _, parsed in names}, scope.findings)
     return found
@@ -147,8 +148,9 @@ def _hold_against(
 
 def _check_names(found: Inspection, here: set[TopicPartition], findings: Findings) -> None:
     for name, offsets in found.checkpoints.offsets.items():
-        for partition in offsets.keys() - here:
-            findings.note(f"{found.directory}/{name}", None, f"knows {partition}, which is not here")
+        if gone := sorted(offsets.keys() - here):
+            what = str(gone[0]) if len(gone) == 1 else f"{len(gone)} partitions such as {gone[0]}"
+            findings.note(f"{found.directory}/{name}", None, f"knows {what}, not to be found here")
 
 
 def _meta(files: Files, directory: str, findings: Findings) -> None:

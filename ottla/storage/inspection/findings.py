@@ -7,7 +7,7 @@ note     worth knowing, nothing to do: what a running broker is writing, what a 
 
 import enum
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 FINDINGS_PER_FILE_MAX = 100
@@ -62,6 +62,13 @@ class Findings:
 
     def note(self, path: str, position: int | None, reason: str) -> None:
         self.add(Severity.NOTE, path, position, reason)
+
+    def note_all(self, directory: str, names: Sequence[str], reason: str) -> None:
+        """Files of one kind: one line for all of them."""
+        if len(names) == 1:
+            self.note(f"{directory}/{names[0]}", None, reason)
+        elif names:
+            self.note(directory, None, f"{names[0]} and {len(names) - 1} more: {reason}")
 
     @property
     def is_clean(self) -> bool:

@@ -20,10 +20,10 @@ OFFSET_MAX = 2**63 - 1
 SMALL_BYTES_MAX = 64 << 20
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 PASSING = {
-    DELETED_SUFFIX: "a segment that was deleted; the next start removes it",
-    CLEANED_SUFFIX: "a replacement that was not finished; the next start removes it",
-    SWAP_SUFFIX: "a replacement that is finished; the next start puts it in place",
-    ".tmp": "a small file that was not finished; the next start removes it",
+    DELETED_SUFFIX: "deleted; removed after a while, or by the next start",
+    CLEANED_SUFFIX: "of a replacement that is not finished; removed by the next start",
+    SWAP_SUFFIX: "of a replacement that is finished; put in place by the next start",
+    ".tmp": "a small file that was not finished; removed by the next start",
 }
 
 
@@ -37,8 +37,8 @@ class Layout:
     unnumbered: list[str] = field(default_factory=list)
     """Segments whose number no offset has."""
     snapshots: list[int] = field(default_factory=list)
-    passing: list[tuple[str, str]] = field(default_factory=list)
-    """Names on their way in or out, and what they are."""
+    passing: dict[str, list[str]] = field(default_factory=dict)
+    """Names on their way in or out, by how they end."""
     orphans: list[str] = field(default_factory=list)
     """Indexes without a segment."""
     names: frozenset[str] = frozenset()
@@ -67,7 +67,9 @@ class Layout:
         elif (offset := offset_of(name, snapshots.SUFFIX)) is not None:
             self.snapshots.append(offset)
         else:
-            self.passing += [(name, what) for suffix, what in PASSING.items() if name.endswith(suffix)]
+            ending = name[name.rfind(".") :]
+            if ending in PASSING:
+                self.passing.setdefault(ending, []).append(name)
 
     def path(self, base: int, suffix: str) -> str:
         return f"{self.directory}/{file_name(base, suffix)}"

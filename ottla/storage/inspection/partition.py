@@ -18,7 +18,7 @@ from ottla.storage.epochs import EpochStart, LeaderEpochs
 from ottla.storage.files import File, Files
 from ottla.storage.inspection.cursors import OffsetCursor, TimeCursor, TxnCursor
 from ottla.storage.inspection.findings import Finding, Findings, Severity
-from ottla.storage.inspection.layout import Layout, read_small, why
+from ottla.storage.inspection.layout import PASSING, Layout, read_small, why
 from ottla.storage.inspection.pieces import BATCH_BYTES_MAX, Piece, Pieces
 from ottla.storage.inspection.reigns import Reigns, believe, contradicting
 from ottla.storage.inspection.replaying import Replay
@@ -111,22 +111,28 @@ def diagnose(files: Files, directory: str, scope: Scope) -> Diagnosis:
     found.bad_snapshots, found.exact_until = replay.bad, replay.exact_until
     found.by_hand |= dict.fromkeys(replay.unreadable, UNREADABLE)
     _epochs(files, directory, found, reigns, scope)
-    for path, start, end in gaps:
-        scope.findings.note(
-            path,
-            None,
-            f"offsets {start} to {end - 1} are in no segment: compacted, repaired, or a segment is missing",
-        )
+    _gaps(directory, gaps, scope.findings)
     return found
 
 
+def _gaps(directory: str, gaps: list[tuple[str, int, int]], findings: Findings) -> None:
+    if gaps:
+        path, start, end = gaps[0]
+        where = f"offsets {start} to {end - 1} are in no segment"
+        if len(gaps) > 1:
+            path, where = (
+                directory,
+                f"{len(gaps)} stretches of offsets are in no segment, such as {start} to {end - 1}",
+            )
+        findings.note(path, None, f"{where}: compacted, repaired, or a segment is missing")
+
+
 def _names(layout: Layout, findings: Findings) -> None:
-    for name, what in layout.passing:
-        findings.note(f"{layout.directory}/{name}", None, what)
-    for name in layout.orphans:
-        findings.note(
-            f"{layout.directory}/{name}", None, "an index without a segment; the next start removes it"
-        )
+    for ending, names in layout.passing.items():
+        findings.note_all(layout.directory, names, PASSING[ending])
+    findings.note_all(
+        layout.directory, layout.orphans, "an index without a segment; removed by the next start"
+    )
     for name in layout.unnumbered:
         findings.damage(f"{layout.directory}/{name}", None, "the number in its name is no offset")
     if not layout.bases:

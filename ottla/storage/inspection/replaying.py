@@ -13,6 +13,7 @@ from ottla.storage.inspection.layout import Layout, read_small, why
 from ottla.storage.inspection.pieces import Piece
 from ottla.storage.producers import NO_OFFSET, Producer, Producers
 from ottla.storage.replay import apply
+from ottla.storage.segment import file_name
 from ottla.storage.txn_index import AbortedTxn
 
 PRODUCERS_MAX = 1_000_000
@@ -39,10 +40,12 @@ class Replay:
 
     def start(self, first_base: int) -> None:
         """Begin at the first segment: with what the snapshot there knows, if there is one."""
-        while self._waiting and self._waiting[0] < first_base:
-            offset = self._waiting.pop(0)
-            path = self._layout.path(offset, snapshots.SUFFIX)
-            self._findings.note(path, None, "lies before the first segment; the next start removes it")
+        early = [offset for offset in self._waiting if offset < first_base]
+        del self._waiting[: len(early)]
+        names = [file_name(offset, snapshots.SUFFIX) for offset in early]
+        self._findings.note_all(
+            self._layout.directory, names, "lies before the first segment; removed by the next start"
+        )
         if first_base and self._waiting and self._waiting[0] == first_base:
             known = self._read(self._waiting.pop(0))
             if known is not None:

@@ -49,12 +49,12 @@ def rows(
         row = _row(files, layout, base, "", progress)
         row.state = "active" if base == layout.bases[-1] else "closed"
         yield row
-    for name, _ in layout.passing:
-        ending = name[name.rindex(".") :]
-        if (passing := offset_of(name.removesuffix(ending), LOG_SUFFIX)) is not None:
-            row = _row(files, layout, passing, ending, progress)
-            row.state = ending[1:]
-            yield row
+    for ending, names in layout.passing.items():
+        for name in names:
+            if (passing := offset_of(name.removesuffix(ending), LOG_SUFFIX)) is not None:
+                row = _row(files, layout, passing, ending, progress)
+                row.state = ending[1:]
+                yield row
 
 
 def _row(files: Files, layout: Layout, base: int, ending: str, progress: Callable[[int], None]) -> SegmentRow:

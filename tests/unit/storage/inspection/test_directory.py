@@ -117,6 +117,21 @@ def test_every_kind_of_leftover_is_a_note(disk):
     assert len(found) == 5 and {f.severity for f in found} == {Severity.NOTE}
 
 
+def test_leftovers_of_one_kind_are_one_note(disk):
+    for number in range(18):
+        write(disk, f"{HERE}/{file_name(number, '.log.deleted')}", b"")
+        disk.make_directory(f"{DATA}/orders-{number}.{'a' * 32}-delete")
+    write(disk, f"{DATA}/{checkpoints.HIGH_WATERMARK}", b"0\n2\ngone 0 1\ngone 1 1\n")
+    assert [(f.path, f.reason) for f in look(disk)[1]] == [
+        (
+            HERE,
+            f"{file_name(0, '.log.deleted')} and 17 more: deleted; removed after a while, or by the next start",
+        ),
+        (DATA, f"orders-0.{'a' * 32}-delete and 17 more: not in use (delete), and not looked at"),
+        (f"{DATA}/{checkpoints.HIGH_WATERMARK}", "knows 2 partitions such as gone-0, not to be found here"),
+    ]
+
+
 def test_directories_of_deleted_partitions_are_not_looked_at(disk):
     disk.make_directory(f"{DATA}/orders-0.{'a' * 32}-delete")
     _, found = look(disk)
