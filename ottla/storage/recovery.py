@@ -92,7 +92,7 @@ def _load(
     loaded.epochs.truncate_from_end(loaded.end_offset)
     loaded.epochs.truncate_from_start(loaded.log_start_offset)
     Snapshots(files, directory).remove_beyond(loaded.end_offset)
-    Snapshots(files, directory).remove_before(loaded.segments[0].base_offset)
+    Snapshots(files, directory).remove_others({segment.base_offset for segment in loaded.segments})
     _report_what_is_missing(loaded)
     loaded.recovery_point = min(recovery_point, loaded.end_offset)
     return loaded

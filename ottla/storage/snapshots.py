@@ -5,7 +5,7 @@ fails it is ignored, and the log replays from further back.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ottla.core.errors import ProtocolError
 from ottla.records.checksum import crc32c
@@ -107,10 +107,11 @@ class Snapshots:
     def remove(self, offset: int) -> None:
         remove_all(self._files, [self._path(offset)])
 
-    def remove_before(self, base_offset: int) -> None:
-        """Remove those that speak of batches which are gone from the start of the log."""
-        before = [offset for offset in self.offsets() if offset < base_offset]
-        remove_all(self._files, (self._path(offset) for offset in before))
+    def remove_others(self, base_offsets: Collection[int]) -> None:
+        """Remove those of segments that are gone, and the one that was taken when the log was closed: it has served,
+        and may tell of transactions whose ends compaction takes away."""
+        others = [offset for offset in self.offsets() if offset not in base_offsets]
+        remove_all(self._files, (self._path(offset) for offset in others))
 
     def remove_beyond(self, end_offset: int) -> None:
         """Remove those that speak of batches at `end_offset` or behind it, so that no crash brings them back."""

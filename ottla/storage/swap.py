@@ -16,6 +16,7 @@ from ottla.storage.segment import (
     file_name,
     offset_of,
 )
+from ottla.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 
 SWAP_SUFFIX, CLEANED_SUFFIX = ".swap", ".cleaned"
 _SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
@@ -40,13 +41,13 @@ def finish_swaps(files: Files, directory: str) -> None:
 def _finish(files: Files, directory: str, base_offset: int, names: list[str]) -> None:
     """Remove the segments that the swap covers, then give it its name."""
     end_offset = _end_of_swap(files, f"{directory}/{file_name(base_offset, LOG_SUFFIX + SWAP_SUFFIX)}")
-    bases = (offset_of(n, LOG_SUFFIX) for n in names)
-    covered = sorted(
-        b for b in bases if b is not None and base_offset <= b < max(end_offset, base_offset + 1)
-    )
+    covered = range(base_offset, max(end_offset, base_offset + 1))
+    # Snapshots from within do not fit what is left: a marker that ends a transaction which they know of may be gone.
+    snapshots = [n for n in names if offset_of(n, SNAPSHOT_SUFFIX) in covered]
+    remove_all(files, (f"{directory}/{n}" for n in snapshots))
     # The log comes last, each time. While the new one is a swap, all of this can be done again; and when the old one is
     # gone, an index of its name must not be the old one's.
-    for base in covered:
+    for base in sorted(b for n in names if (b := offset_of(n, LOG_SUFFIX)) is not None and b in covered):
         remove_all(files, (f"{directory}/{file_name(base, suffix)}" for suffix in reversed(_SUFFIXES)))
     for suffix in reversed(_SUFFIXES):
         swap = f"{directory}/{file_name(base_offset, suffix + SWAP_SUFFIX)}"

@@ -5,35 +5,22 @@ import errno
 import pytest
 
 from ottla.core.errors import KafkaError
+from ottla.records.builder import build
+from ottla.records.record import Record
 from ottla.storage.cleaning.cleaner import clean
-from ottla.storage.cleaning.job import Group, Job
-from ottla.storage.cleaning.plan import cleanable
+from ottla.storage.cleaning.job import Group
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.log import Log
 from ottla.storage.replacement import Replacement
 from ottla.testing.disk import SimDisk
-from tests.unit.storage.cleaning.test_cleaner import compacted, write
-from tests.unit.storage.helpers import HERE, NOW, config, open_log, put
+from tests.unit.storage.cleaning.test_cleaner import compacted, job_of, replaced, write
+from tests.unit.storage.helpers import HERE, NOW, config, end_txn, open_log, put
 
 
-def cleaned(disk: Files, log: Log) -> Replacement:
-    job = Job.of(
-        log,
-        cleanable(log, None, NOW),
-        map_bytes=1 << 16,
-        load_factor=0.9,
-        io_buffer_bytes=4096,
-        now_ms=NOW,
-    )
+def cleaned(disk: Files, log: Log, now_ms: int = NOW) -> Replacement:
+    job = job_of(log, now_ms=now_ms)
     group = next(event for event in clean(disk, job) if isinstance(event, Group))
     return Replacement(log, group.base_offsets)
-
-
-def replaced(disk: Files, log: Log, now_ms: int = NOW) -> None:
-    replacement = cleaned(disk, log)
-    replacement.prepare()
-    assert replacement.commit(now_ms)
-    replacement.finish()
 
 
 def offsets(log: Log) -> list[int]:
@@ -177,3 +164,62 @@ def test_a_disk_that_refuses_in_the_middle_is_the_end_of_the_log_until_it_is_ope
     log.abandon()
     again = open_log(disk, log.config, recovery_point=log.recovery_point)
     assert offsets(again) == [4] and leftovers(disk) == []
+
+
+def txn(log: Log, producer_id: int, sequence: int, key: bytes, *, is_transactional: bool = True) -> None:
+    data = build(
+        [Record(0, NOW, key, b"value")],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        is_transactional=is_transactional,
+    )
+    log.append(data, 0, NOW)
+    log.advance_high_watermark(log.end_offset)
+
+
+def test_a_transaction_whose_marker_was_compacted_away_is_not_open_again_after_a_crash():
+    """Snapshots from before the marker tell of a transaction that nothing ends any more."""
+    disk = SimDisk()
+    topic = config(cleanup_policy="compact", delete_retention_ms=0)
+    log = open_log(disk, topic)
+    txn(log, 7, 0, b"a")
+    log.roll()
+    end_txn(log, 7, commit=False)
+    txn(log, 8, 0, b"b", is_transactional=False)
+    log.roll()
+    txn(log, 7, 1, b"c", is_transactional=False)
+    log.roll()
+    log.flush()
+    log.advance_log_start(1)
+    log.delete_old(NOW)
+    for now_ms in (NOW, NOW + 1):
+        replacement = cleaned(disk, log, now_ms)
+        replacement.prepare()
+        log.abandon()
+        log = open_log(disk, topic, recovery_point=1, log_start_offset=1, high_watermark=log.end_offset)
+    assert offsets(log) == [2, 3], "the marker is gone"
+    assert log.last_stable_offset == log.end_offset
+
+
+def test_nor_if_the_log_was_closed_while_it_was_open():
+    disk = SimDisk()
+    topic = config(cleanup_policy="compact", delete_retention_ms=0, segment_bytes=250)
+    log = open_log(disk, topic)
+    txn(log, 7, 0, b"a")
+    log.close()
+    log = open_log(disk, topic, clean=True)
+    end_txn(log, 7, commit=False)
+    for sequence in range(4):
+        txn(log, 8, sequence, b"%d" % sequence, is_transactional=False)
+        log.roll()
+    txn(log, 7, 1, b"c", is_transactional=False)
+    log.roll()
+    log.flush()
+    for now_ms in range(NOW, NOW + 4):
+        replaced(disk, log, now_ms)
+    bases = [segment.base_offset for segment in log.segments]
+    assert len(bases) > 2 and 1 not in offsets(log), "the marker is gone"
+    log.abandon()
+    log = open_log(disk, topic, recovery_point=bases[1] + 1, high_watermark=log.end_offset)
+    assert log.last_stable_offset == log.end_offset
