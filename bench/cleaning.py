@@ -8,7 +8,7 @@
   more.
 - Produce requests while a broker cleans a large log, against the same without it. Aim: p99 at most twice as long.
 
-The last is `python -m bench.cleaning_beside`. `QUICK=1` takes an eighth of the data.
+The last is `python -m bench.cleaning_beside` alone. `QUICK=1` takes an eighth of the data.
 """
 
 import json
@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from bench import cleaning_beside
 from bench.keyed import RECORD_BYTES, Values, batches, drawn, in_pairs
 from bench.processes import IS_QUICK, ROOT, cpu_seconds, environment, has_compiled_broker
 from bench.table import spread
@@ -189,14 +190,16 @@ def builds() -> list[str]:
     return ["pure"]
 
 
-def speed(directory: str, codec: Codec, turns: int) -> None:
+def speed(directory: str, codec: Codec) -> None:
     """Copy, clean, copy, clean... so that every cleaning stands between two copies."""
-    job = make_log(f"{directory}/{codec.name}", drawn(TOTAL_BYTES // RECORD_BYTES, KEYS, 7), codec)
+    is_plain = codec is Codec.NONE
+    records = TOTAL_BYTES // RECORD_BYTES // (1 if is_plain else 4)  # codecs take their time
+    job = make_log(f"{directory}/{codec.name}", drawn(records, KEYS, 7), codec)
     path = next(str(path) for path in Path(job.directory).glob("*.log") if path.stat().st_size)
     clean(job, "pure")  # the pages of the file are in memory from here on
     copies, cleaned = [copy(path)], {build: [] for build in builds()}
     ratios: dict[str, dict[str, list[float]]] = {build: {} for build in cleaned}
-    for _ in range(turns):
+    for _ in range(TURNS if is_plain else 2):
         for build, runs in cleaned.items():
             runs.append(clean(job, build))
             copies.append(copy(path))
@@ -214,7 +217,7 @@ def speed(directory: str, codec: Codec, turns: int) -> None:
     cpu = spread([c.cpu_s for c in copies])
     print(f"{codec.name.lower()}, {mb:.0f} MB: copied in {copied} s, with a sync in {synced}, CPU {cpu}")
     for build, runs in cleaned.items():
-        show(build, runs, ratios[build], aim=f" (aim: at least {AIMS[build]})" if codec is Codec.NONE else "")
+        show(build, runs, ratios[build], aim=f" (aim: at least {AIMS[build]})" if is_plain else "")
     shutil.rmtree(job.directory)
 
 
@@ -249,8 +252,10 @@ def size(directory: str, codec: Codec) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as directory:
         for codec in (Codec.NONE, Codec.LZ4, Codec.ZSTD):
-            speed(directory, codec, TURNS)
+            speed(directory, codec)
             size(directory, codec)
+    print(f"\n{(cleaning_beside.__doc__ or '').splitlines()[0]}", flush=True)
+    cleaning_beside.main()
 
 
 if __name__ == "__main__":
