@@ -10,11 +10,12 @@ from ottla.cli.inspection.progress import Bar, bytes_below
 from ottla.cli.inspection.shared import directory_of, fields_of, json_option
 from ottla.cli.tables import document, printable, say
 from ottla.storage.files import Files
-from ottla.storage.inspection.directory import QUARANTINE, Inspection, inspect
+from ottla.storage.inspection.directory import Inspection, inspect
 from ottla.storage.inspection.findings import Finding, Findings, Severity
 from ottla.storage.inspection.layout import looks_like_a_partition
 from ottla.storage.inspection.partition import Scope
 from ottla.storage.inspection.plan import Step, plan
+from ottla.storage.inspection.quarantine import SUFFIX
 from ottla.storage.inspection.repair import lock_of, repair_all
 
 
@@ -27,8 +28,8 @@ def repair(directory: str, applies: bool, as_json: bool) -> None:
 
     Indexes, transaction indexes and snapshots are rebuilt from the segments; a tail that was never finished is cut;
     a segment with damage in it is rewritten without the damaged bytes; checkpoints that make no sense are replaced by
-    what is safe. What is whole stays readable at its offsets. Whatever is taken away is copied first to the directory
-    `quarantine` beside the partitions, and nothing is ever deleted there.
+    what is safe. What is whole stays readable at its offsets. Whatever is taken away is copied first to a file
+    *.quarantine beside the partitions, and no such file is ever deleted.
 
     Without --apply nothing is changed, and exit code 1 means that something is to be done. With it, exit code 1 means
     that something is left that only you can put right.
@@ -85,7 +86,8 @@ def _apply(directory: str, as_json: bool) -> None:
     else:
         for finding in left:
             say(f"left: {finding}")
-        kept = f"; what was taken away is in {found.directory}/{QUARANTINE}" if done else ""
+        has_kept = any(name.endswith(SUFFIX) for name in files.names(found.directory))
+        kept = f"; what was taken away is in {found.directory}/*{SUFFIX}" if done and has_kept else ""
         say(f"{directory}: {len(done)} things done, {len(left)} left{kept}")
     if left:
         raise click.exceptions.Exit(1)

@@ -19,7 +19,6 @@ from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
 from ottla.storage.meta import read_meta
 
 NAMES = checkpoints.OFFSETS
-QUARANTINE = "quarantine"
 
 
 @dataclass(slots=True)

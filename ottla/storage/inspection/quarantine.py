@@ -1,14 +1,19 @@
 """Where bytes go before anything in their place changes: copied, synced, and never touched again.
 
-quarantine/orders-0/00000000000000000000.log.4096-8192      bytes 4096 to 8192 of that segment
-quarantine/orders-0/leader-epoch-checkpoint                 a whole file
-quarantine/recovery-point-offset-checkpoint.1               the second of that name
+orders-0.00000000000000000000.log.4096-8192.quarantine      bytes 4096 to 8192 of that segment
+orders-0.leader-epoch-checkpoint.quarantine                 a whole file
+recovery-point-offset-checkpoint.1.quarantine               the second of that name
+
+They are plain files in the log directory, beside the partitions. No broker minds them there, Kafka's neither (which
+would not start with a directory that is no partition), and they stay when their partition is deleted.
 """
 
 from ottla.storage.files import File, Files
 from ottla.storage.scan import SCAN_BYTES
 
+SUFFIX = ".quarantine"
 COPIES_MAX = 10_000
+_NAME_LENGTH_MAX = 255 - len(".tmp")
 
 
 class Quarantine:
@@ -19,32 +24,30 @@ class Quarantine:
         self.directory = directory
 
     def keep(self, path: str, owner: str = "", start: int = 0, end: int | None = None) -> str:
-        """Copy bytes of a file; returns where to. The same bytes under the same name are kept once."""
+        """Copy bytes of a file of `owner`, a partition; returns where to. The same bytes are kept once."""
         source = self._files.open(path)
         try:
             size = source.size()
             stretch = "" if end is None else f".{start}-{end}"
             stop = size if end is None else min(end, size)
-            directory = f"{self.directory}/{owner}".rstrip("/")
-            self._files.make_directory(directory)
-            name = f"{directory}/{path.rpartition('/')[2]}{stretch}"
-            target, is_there = self._place(source, start, stop, name)
+            target, is_there = self._place(source, start, stop, owner, path.rpartition("/")[2] + stretch)
             if not is_there:
                 self._copy(source, start, stop, target)
-                self._files.sync_directory(directory)
+                self._files.sync_directory(self.directory)
             return target
         finally:
             source.close()
 
-    def _place(self, source: File, start: int, end: int, name: str) -> tuple[str, bool]:
-        """A name that nothing else has, or one that has these bytes already: of a run that was interrupted."""
+    def _place(self, source: File, start: int, end: int, owner: str, name: str) -> tuple[str, bool]:
+        """A path that nothing else has, or one that has these bytes already: of a run that was interrupted."""
         for number in range(COPIES_MAX):
-            target = f"{name}.{number}" if number else name
+            ending = f"{name}.{number}{SUFFIX}" if number else f"{name}{SUFFIX}"
+            target = f"{self.directory}/{_owned(owner, ending)}"
             if not self._files.exists(target):
                 return target, False
             if self._is_same(source, start, end, target):
                 return target, True
-        raise OSError(None, f"has more than {COPIES_MAX} copies", name)
+        raise OSError(None, f"has more than {COPIES_MAX} copies in quarantine", name)
 
     def _is_same(self, source: File, start: int, end: int, target: str) -> bool:
         try:
@@ -70,6 +73,15 @@ class Quarantine:
         finally:
             temporary.close()
         self._files.rename(f"{target}.tmp", target)
+
+
+def _owned(owner: str, name: str) -> str:
+    """A long topic is cut so that the name still fits."""
+    if not owner:
+        return name
+    topic, _, number = owner.rpartition("-")
+    tail = f"-{number}.{name}" if topic else f"{number}.{name}"
+    return topic[: _NAME_LENGTH_MAX - len(tail)] + tail
 
 
 def copy(source: File, start: int, end: int, target: File, at: int = 0) -> None:

@@ -11,7 +11,7 @@ from ottla.records.batch import BatchHeader, read_header
 from ottla.storage import checkpoints, snapshots, txn_index
 from ottla.storage.files import Files, write_whole
 from ottla.storage.inspection.cursors import entries
-from ottla.storage.inspection.directory import NAMES, QUARANTINE, Inspection
+from ottla.storage.inspection.directory import NAMES, Inspection
 from ottla.storage.inspection.findings import Findings
 from ottla.storage.inspection.layout import Layout, read_small
 from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
@@ -52,7 +52,7 @@ def repair_all(files: Files, found: Inspection, tell: Tell = lambda step: None) 
 class _Repair:
     def __init__(self, files: Files, found: Inspection, tell: Tell) -> None:
         self._files, self._found, self._tell = files, found, tell
-        self._quarantine = Quarantine(files, f"{found.directory}/{QUARANTINE}")
+        self._quarantine = Quarantine(files, found.directory)
         self._kept: set[str] = set()
         """Checkpoints that are in quarantine already."""
 

@@ -129,10 +129,6 @@ def mended(disk: Files, directory: str = DATA) -> list[Step]:
 
 
 def quarantined(disk: SimDisk) -> dict[str, bytes]:
-    """What lies in quarantine, by its path below it."""
-    root = f"{DATA}/quarantine"
-    return (
-        {p.removeprefix(root + "/"): d for p, d in everything(disk, root).items()}
-        if disk.exists(root)
-        else {}
-    )
+    """What lies in quarantine, by its name without the ending that all have."""
+    names = [name for name in disk.names(DATA) if name.endswith(".quarantine")]
+    return {name.removesuffix(".quarantine"): disk.read(f"{DATA}/{name}") for name in names}

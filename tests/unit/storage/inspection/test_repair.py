@@ -84,7 +84,7 @@ def test_a_damaged_batch_goes_to_quarantine_and_its_neighbours_stay(disk, record
     flip(disk, f"{FIRST}.log", 100)
     damaged = disk.read(f"{FIRST}.log")[79:186]
     assert kinds(mended(disk)) == [Kind.REWRITE]
-    assert quarantined(disk)[f"orders-0/{file_name(0, '.log')}.79-186"] == damaged
+    assert quarantined(disk)[f"orders-0.{file_name(0, '.log')}.79-186"] == damaged
     assert complaints(disk) == []
     assert values(disk) == {offset: v for offset, v in records.items() if offset not in (2, 3, 4)}
     log = reopened(disk).logs[ORDERS]
@@ -131,14 +131,14 @@ def test_an_epoch_checkpoint_that_many_batches_contradict_is_written_anew(disk, 
     write(disk, path, content)
     assert kinds(mended(disk)) == [Kind.EPOCHS]
     assert disk.read(path) == right
-    assert quarantined(disk)["orders-0/leader-epoch-checkpoint"] == content
+    assert quarantined(disk)["orders-0.leader-epoch-checkpoint"] == content
 
 
 def test_a_torn_tail_is_cut_and_kept(disk, records):
     write(disk, f"{LAST}.log", disk.read(f"{LAST}.log")[:-20])
     tail = disk.read(f"{LAST}.log")[226:]
     assert Kind.CUT in kinds(mended(disk))
-    assert quarantined(disk)[f"orders-0/{file_name(36, '.log')}.226-284"] == tail
+    assert quarantined(disk)[f"orders-0.{file_name(36, '.log')}.226-284"] == tail
     assert complaints(disk) == []
     assert values(disk) == {offset: v for offset, v in records.items() if offset < 39}
     assert reopened(disk).logs[ORDERS].end_offset == 39
@@ -242,7 +242,8 @@ def test_a_partition_that_was_copied_somewhere_else_can_be_repaired_alone(whole,
     flip(disk, path, 100)
     done = mended(disk, "/elsewhere/orders-0")
     assert (kinds(done), complaints(disk, "/elsewhere/orders-0")) == ([Kind.REWRITE], [])
-    assert disk.names("/elsewhere") == ["orders-0", "quarantine"], "no checkpoint is made up"
+    kept = f"orders-0.{file_name(0, '.log')}.79-186.quarantine"
+    assert disk.names("/elsewhere") == ["orders-0", kept], "no checkpoint is made up"
 
 
 def test_a_replacement_that_a_compaction_left_is_put_in_place_if_it_is_whole(disk, whole, records):
@@ -259,7 +260,7 @@ def test_a_replacement_that_is_damaged_itself_is_set_aside(disk, whole, records)
     flip(disk, f"{FIRST}.log.swap", 100)
     mended(disk)
     assert (values(disk), complaints(disk)) == (records, [])
-    assert f"orders-0/{file_name(0, '.log.swap')}" in quarantined(disk)
+    assert f"orders-0.{file_name(0, '.log.swap')}" in quarantined(disk)
 
 
 def test_segments_that_overlap_are_left_to_whoever_knows_which_is_right(disk, records):
