@@ -3,6 +3,7 @@
 Every refusal is a ConfigError that says what to do. Nothing is written here.
 """
 
+import logging
 import struct
 import uuid
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ from ottla.storage.scan import BrokenChain, walk
 if TYPE_CHECKING:
     from ottla.broker.config import BrokerConfig
 
+logger = logging.getLogger(__name__)
+
+_DAY_MS = 86_400_000
 _MIGRATING = (1, 2)  # a cluster that is still on its way from ZooKeeper
 _TIME_INDEX_ENTRY = struct.Struct(">qi")
 _GLANCED_BYTES_MAX = 1 << 20
@@ -200,17 +204,24 @@ def check_retention(
     now_ms: int,
 ) -> None:
     """The retention that stood in the old server.properties is in no metadata: where nobody has said one, and the
-    default would delete records at once, somebody has to."""
+    default would delete records at once, somebody has to. Where it would do so later, somebody should know."""
     if _is_retention_said(settings, config):
         return
-    doomed = set()
+    kept: set[str] = set()
+    doomed: set[str] = set()
     for topic in image.topics.values():
         own = TopicConfig(settings.get(ConfigResource(ResourceType.TOPIC, topic.name), {}), broker=config)
         if "delete" in own.cleanup_policy and own.describe("retention.ms").source is Source.DEFAULT:
             places = (here.get(TopicPartition(topic.name, index)) for index in topic.partitions)
             newest = [_newest_of_oldest(files, place) for place in places if place is not None]
-            if any(time is not None and now_ms - time > own.retention_ms for time in newest):
-                doomed.add(topic.name)
+            is_doomed = any(time is not None and now_ms - time > own.retention_ms for time in newest)
+            (doomed if is_doomed else kept).add(topic.name)
+    if kept and not doomed:
+        logger.warning(
+            "records of %d topics (%s, for one) are kept for %d days, the default: if the old broker kept them for "
+            "longer, say so with its server.properties (--config), or with log.retention.ms",
+            *(len(kept), min(kept), config["log.retention.ms"] // _DAY_MS),
+        )
     if doomed:
         raise ConfigError(
             f"{len(doomed)} topics ({min(doomed)}, for one) have records that log.retention.ms, which nobody has set, "

@@ -455,5 +455,11 @@ def test_a_word_about_something_else_is_none(tmp_path, key):
         judged(directory)
 
 
-def test_records_that_the_default_keeps_need_no_word(tmp_path):
-    assert judged(with_records(tmp_path, 6 * DAY_MS)) is not None
+def test_records_that_the_default_keeps_for_now_need_no_word_but_it_is_told_for_how_long(tmp_path, caplog):
+    """The old cluster may have kept them for longer: nobody should learn that when they are gone."""
+    directory = with_records(tmp_path, 6 * DAY_MS)
+    assert judged(directory) is not None
+    assert "records of 1 topics (orders, for one) are kept for 7 days, the default" in caplog.text
+    caplog.clear()
+    assert judged(directory, log_retention_hours="168") is not None
+    assert "are kept for" not in caplog.text
