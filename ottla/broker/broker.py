@@ -304,7 +304,7 @@ class Broker:
             self._moved(partition)
 
     def _moved(self, partition: Partition) -> None:
-        if self._has_cleaning and not partition.is_leader:
+        if self._has_cleaning and partition.is_stopped:
             self.cleaning.give_up(partition.topic_partition)
         if partition.topic_partition.topic in INTERNAL_TOPICS:
             self.coordination.follow(partition)

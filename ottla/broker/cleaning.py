@@ -28,6 +28,7 @@ from ottla.storage.cleaning.plan import Cleanable, cleanable, is_due, wants_roll
 from ottla.storage.files import OsFiles
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory
+from ottla.storage.scan import BrokenChain
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -142,7 +143,11 @@ class Cleaning:
         """How it stands with a log. Raises KafkaError if it is not here."""
         directory, log = self._log_of(topic_partition)
         state = self._state(topic_partition, log)
-        found = cleanable(log, directory.cleaned_to(topic_partition), self._sober.now_ms())
+        checkpoint = directory.cleaned_to(topic_partition)
+        try:
+            found = cleanable(log, checkpoint, self._sober.now_ms())
+        except BrokenChain:  # whoever looks for work says so
+            found = Cleanable(checkpoint or log.log_start_offset, log.log_start_offset, 0, 0, False)
         if topic_partition not in self._runs:
             return state.status(self._state_at_rest(state, found), found)
         run, _ = self._runs[topic_partition]
@@ -240,6 +245,9 @@ class Cleaning:
                 if isinstance(cause, OSError):
                     self._disk_refused(directory, cause)
                 continue
+            except BrokenChain as damage:
+                self._remember(partition, log, Failed(str(damage)), ())
+                continue
             dirtiest = max(dirtiest, found.ratio)
             is_wanted = self._state(partition, log).is_wanted(found)
             if is_wanted or is_due(found, log.config):
@@ -264,10 +272,11 @@ class Cleaning:
                     yield partition, directory, log
 
     def _is_served(self, partition: TopicPartition, directory: LogDirectory, log: Log) -> bool:
-        """One that is about to be deleted is not."""
+        """By whom it is led does not matter, every replica has a log of its own. One that is about to go is not."""
         replica = self._replicas.partitions.get(partition)
-        is_here = replica is not None and replica.log is log and directory in self._replicas.directories
-        return is_here and replica is not None and replica.is_leader and log.failure is None
+        if replica is None or replica.log is not log or replica.is_stopped:
+            return False
+        return directory in self._replicas.directories and log.failure is None
 
     def _forget_what_is_gone(self) -> None:
         partitions = self._replicas.partitions
@@ -378,25 +387,29 @@ class Cleaning:
 
     def _failed(self, run: Run, outcome: Failed) -> None:
         if not run.is_current and run.log.failure is None:
-            return  # it was deleted meanwhile
+            return  # it was deleted meanwhile, or is not to be compacted any more
         if outcome.errno == errno.ENOENT and not run.has_its_segments:
             self._changed(run)
             return
-        is_full = outcome.errno in FULL
-        if outcome.errno is not None and not is_full and outcome.errno not in _SCARCE:
+        if outcome.errno is not None and outcome.errno not in FULL | _SCARCE:
             self._replicas.directory_failed(run.directory.path, OSError(outcome.errno, outcome.reason))
             return
+        self._remember(run.partition, run.log, outcome, run.circumstances)
+
+    def _remember(
+        self, partition: TopicPartition, log: Log, outcome: Failed, circumstances: tuple[Any, ...]
+    ) -> None:
         self._metrics.cleaner_failures.labels().add()
-        is_news = self._state(run.partition, run.log).failed(
+        is_news = self._state(partition, log).failed(
             outcome.reason,
-            is_full=is_full,
-            circumstances=run.circumstances,
+            is_full=outcome.errno in FULL,
+            circumstances=circumstances,
             now_ms=self._clock.monotonic_ms(),
         )
         if is_news:
             logger.error(
                 "%s cannot be compacted: %s; it stays as it is, and is tried again later",
-                *(run.partition, outcome.reason),
+                *(partition, outcome.reason),
             )
 
     def _changed(self, run: Run) -> None:

@@ -94,8 +94,9 @@ class Run:
 
     @property
     def is_current(self) -> bool:
-        """Is the log still there, and in service?"""
-        return self.directory.logs.get(self.partition) is self.log and self.log.failure is None
+        """Is the log still there, in service, and to be compacted?"""
+        is_here = self.directory.logs.get(self.partition) is self.log and self.log.failure is None
+        return is_here and "compact" in self.log.config.cleanup_policy
 
     @property
     def has_its_segments(self) -> bool:

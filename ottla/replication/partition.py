@@ -33,6 +33,7 @@ class Partition:
         self.config = log.config
         self.state: PartitionState | None = None
         self.is_leader = False
+        self.is_stopped = False
         self.leader_epoch = -1
         self.isr: frozenset[int] = frozenset()
         self._followers: dict[int, int] = {}
@@ -64,7 +65,7 @@ class Partition:
 
     def stop(self) -> None:
         """The replica goes: nobody is to wait for it any longer."""
-        self.is_leader = False
+        self.is_leader, self.is_stopped = False, True
         self._fail_waiters(f"{self.topic_partition} is not here any more")
 
     def _fail_waiters(self, detail: str) -> None:

@@ -9,6 +9,8 @@ import uvloop
 from ottla.broker import cleaning as cleaning_module
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.records.builder import build
+from ottla.records.record import Record
 from ottla.storage import checkpoints
 from ottla.testing import Broker
 from ottla.testing.broker import AsyncBroker
@@ -129,6 +131,29 @@ async def test_records_that_waited_too_long_are_compacted_though_their_segment_i
         topic.cleaning.start()
         await topic.cleaned()
         assert (topic.count, len(topic.log.segments)) == (10, 2)
+
+
+@scenario
+async def test_a_follower_compacts_its_log_too_and_a_new_leader_elsewhere_disturbs_nobody():
+    async with compacting(config={SLOW: 1}) as topic:
+        topic.fill()
+        topic.cleaning.request(ORDERS)
+        worker = await topic.busy()
+        state = topic.node.replicas.get(*ORDERS).state
+        elsewhere = state._replace(
+            leader=99, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1
+        )
+        await topic.node.replicas.leader_and_isr(2**31 - 1, [elsewhere])
+        assert not topic.node.replicas.get(*ORDERS).is_leader
+        topic.node.config.update({SLOW: FAST})
+        await topic.cleaned()
+        assert topic.cleaning.workers == [worker]
+        topic.log.append_fetched(build([Record(topic.log.end_offset, 0, b"key 0", b"x" * 5000)]), 0)
+        topic.log.roll()
+        topic.log.advance_high_watermark(topic.log.end_offset)
+        topic.log.config.update({"min.cleanable.dirty.ratio": "0.01"})
+        await topic.cleaning.look()
+        await topic.cleaned(2)
 
 
 # --- pause, rate --------------------------------------------------------------------------------------------------

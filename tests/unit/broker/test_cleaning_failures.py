@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from ottla.broker import cleaning_state
+from ottla.core.ids import TopicPartition
 from ottla.storage.replacement import Replacement
 from tests.unit.broker.compacting import ORDERS, SLOW, Topic, compacting, is_alive, until
 from tests.unit.broker.handlers.coordinating import scenario
@@ -183,6 +184,26 @@ async def test_a_log_that_never_stays_as_it_is_gets_a_rest(monkeypatch, caplog):
         assert (topic.find(), topic.leftovers(), len(complaints(caplog))) == (topic.newest, [], 1)
 
 
+@scenario
+async def test_a_log_that_cannot_even_be_looked_at_keeps_no_other_from_being_compacted(tmp_path, caplog):
+    async with compacting(tmp_path, max_compaction_lag_ms=1) as topic:
+        topic.fill()
+        await topic.broker.create_topic("visits", cleanup_policy="compact", segment_bytes=4096)
+        await topic.broker.stop()
+        path = tmp_path / "orders-0" / "00000000000000000000.log"
+        path.write_bytes(b"?" * 100 + path.read_bytes()[100:])
+        await topic.broker.start()
+        visits = Topic(topic.broker, TopicPartition("visits", 0)).fill()
+        for _ in range(2):
+            await topic.cleaning.look()
+        await visits.cleaned()
+        assert visits.find() == visits.newest
+        assert topic.status.state == "uncleanable"
+        assert "no batch starts here at byte 0" in topic.status.last_error
+        assert len([line for line in complaints(caplog) if "orders-0 cannot be compacted" in line]) == 1
+        assert not [line for line in complaints(caplog) if "ours" in line]
+
+
 # --- what was cleaned goes away -----------------------------------------------------------------------------------
 
 
@@ -228,6 +249,20 @@ async def test_segments_that_retention_deletes_meanwhile_are_no_reason_to_compla
         await topic.cleaned()
         assert topic.find() == topic.newest
         assert [line for line in complaints(caplog) if "cannot" in line] == []
+
+
+@scenario
+async def test_a_topic_that_is_not_to_be_compacted_any_more_keeps_what_was_about_to_go(caplog):
+    async with compacting(config={SLOW: 1}) as topic:
+        topic.fill()
+        before = topic.count
+        topic.cleaning.request(ORDERS)
+        await topic.busy()
+        topic.log.config.update({"cleanup.policy": "delete"})
+        topic.node.config.update({SLOW: FAST})
+        await until(lambda: topic.status.state == "idle")
+        assert (topic.count, topic.leftovers(), topic.status.runs) == (before, [], 0)
+        assert complaints(caplog) == []
 
 
 # --- the broker ends ----------------------------------------------------------------------------------------------
