@@ -35,7 +35,7 @@ FLUSH_LOOK_MS = 1_000  # how often logs are asked whether they want a sync, if n
 WAIT_S_MAX = 86_400.0
 LOGS_AT_A_TIME = 50  # some 0.3 ms of work before requests get their turn
 SEGMENTS_AT_A_TIME = 20  # some 5 ms: each has three or four files to rename
-REMOVAL_WAIT_MS_MIN = 1_000
+PAUSE_MS_MIN = 1_000
 FUTURE_MS = 86_400_000  # so far ahead, a timestamp is worth mentioning
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -105,8 +105,9 @@ class Upkeep:
 
     @property
     def duties(self) -> list[Duty]:
-        def every(key: str, ms_max: int = 2**63 - 1) -> Callable[[], int]:
-            return lambda: min(self._settings[key], ms_max)
+        def every(key: str, ms_max: int = 2**63 - 1, ms_min: int = 1) -> Callable[[], int]:
+            # 0 may be set, and means soon: not without a pause.
+            return lambda: max(ms_min, min(self._settings[key] or PAUSE_MS_MIN, ms_max))
 
         return [
             Duty(self.flush_due_logs, every("log.flush.scheduler.interval.ms", FLUSH_LOOK_MS)),
@@ -115,7 +116,7 @@ class Upkeep:
             Duty(self.note_log_starts, every("log.flush.start.offset.checkpoint.interval.ms")),
             Duty(self.delete_old_segments, every("log.retention.check.interval.ms"), FIRST_RETENTION_MS),
             Duty(self.expire_producers, every("producer.id.expiration.check.interval.ms")),
-            Duty(self.remove_deleted_partitions, every("log.segment.delete.delay.ms")),
+            Duty(self.remove_deleted_partitions, every("log.segment.delete.delay.ms", ms_min=PAUSE_MS_MIN)),
             Duty(self.note_clock, lambda: NOTED_EVERY_MS, FIRST_RETENTION_MS),
         ]
 
@@ -209,7 +210,7 @@ class Upkeep:
     def _removal_wait_ms(self) -> int:
         """How long until the next file has to go. Never at once: whatever is wrong with it, it can wait that long."""
         waits = (wait_ms for _, wait_ms in self._removals())
-        return max(REMOVAL_WAIT_MS_MIN, min(waits, default=2**63 - 1))
+        return max(PAUSE_MS_MIN, min(waits, default=2**63 - 1))
 
     def _topics_to_remove_from(self) -> set[str]:
         return {partition.topic for partition, wait_ms in self._removals() if wait_ms == 0}

@@ -492,6 +492,12 @@ def test_the_settings_of_a_broker_say_how_often():
     assert min(intervals.values()) >= 1_000
 
 
+def test_who_wants_deleted_files_gone_at_once_does_not_get_a_busy_loop():
+    settings = {**SETTINGS, "log.segment.delete.delay.ms": 0, "log.flush.offset.checkpoint.interval.ms": 0}
+    duties = Upkeep(Kept(), settings, ManualClock(NOW), SimDisk()).duties
+    assert all(duty.interval_ms() >= 1000 for duty in duties)
+
+
 def test_killing_leaves_no_task_behind():
     kept = Kept()
 
