@@ -292,7 +292,7 @@ class Log:
             if border < self.end_offset:
                 self._cut_at(border)
             # Even if no batch goes: an epoch that began at the end and wrote nothing may be another leader's.
-            self.epochs.truncate_from_end(offset)
+            self.epochs.truncate_from_end(border)
         return None
 
     def _cut_at(self, offset: int) -> None:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.records import frames
-from ottla.records.batch import MAGIC
 from ottla.records.record import Record
 from ottla.storage.files import File
 from ottla.storage.scan import BatchAt, BrokenChain
@@ -81,18 +80,23 @@ def slice_from(
 
 
 def border_before(segments: Segments, offset: int) -> int:
-    """Where the batch that reaches `offset` starts, or what precedes it ends."""
+    """Where what precedes the batch that reaches `offset` ends; `offset` itself if there is no such batch.
+
+    Mostly that batch starts there. But compaction leaves gaps, and a wrapper of an old format names only the last
+    offset that it holds.
+    """
     for segment in segments.from_offset(offset):
         if (batch := segment.find(offset)) is not None:
-            return min(offset, batch.base_offset if batch.magic == MAGIC else _end_before(segment, batch))
+            border = _end_before(segment, batch.position)
+            before = next(iter(segments.from_offset(border - 1)))
+            return border if border > segment.base_offset else min(border, _end_before(before, before.size))
     return offset
 
 
-def _end_before(segment: Segment, message: BatchAt) -> int:
-    """A wrapper of an old format names only the last offset that it holds: its first lies at or behind this one."""
+def _end_before(segment: Segment, position: int) -> int:
     behind = segment.base_offset
     for batch in segment.batches():
-        if batch.position >= message.position:
+        if batch.position >= position:
             break
         behind = batch.next_offset
     return behind

@@ -153,6 +153,8 @@ class Race:
 
     async def kill(self):
         self.count_compactions()
+        for step in list(self.node.replicas._steps):
+            step.cancel()  # threads do not outlive their process
         await self.broker.kill()
         await self.start()
 

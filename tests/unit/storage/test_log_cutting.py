@@ -71,6 +71,42 @@ def test_truncation_forgets_an_epoch_that_wrote_nothing(disk):
     assert log.epochs.entries == [(1, 0)]
 
 
+def with_a_gap(disk: SimDisk, *, rolls: bool = False) -> Log:
+    """As compaction leaves it: offsets 0 to 3, then 20 on, and all of it was on the disk. Kafka's has left gaps between
+    segments, too."""
+    log = open_log(disk, config(cleanup_policy="compact"))
+    put(log, b"a", b"b", b"c", b"d")
+    if rolls:
+        log.roll(20)
+    log.append_fetched(batch(b"e", b"f", base_offset=20, leader_epoch=3), NOW)
+    log.append_fetched(batch(b"g", base_offset=22, leader_epoch=3), NOW)
+    log.advance_high_watermark(23)
+    log.flush()
+    return log
+
+
+@pytest.mark.parametrize(
+    "offset, rolls", [(4, False), (5, False), (20, False), (21, False), (4, True), (5, True)]
+)
+def test_truncation_in_a_gap_or_behind_one_ends_where_the_last_batch_does(disk, offset, rolls):
+    """The next start would find the end there: whatever is known of the log must not reach beyond it."""
+    log = with_a_gap(disk, rolls=rolls)
+    cuts = []
+    log.before_cut = cuts.append
+    log.truncate_to(offset)
+    assert (log.end_offset, log.high_watermark, log.recovery_point) == (4, 4, 4)
+    assert cuts == [4]
+    assert log.epochs.entries == [(0, 0)]
+    assert put(log, b"again", epoch=1).first_offset == 4
+
+
+def test_truncation_behind_a_gap_in_which_the_log_starts_begins_anew_there(disk):
+    log = with_a_gap(disk)
+    log.advance_log_start(10)
+    log.truncate_to(21)
+    assert (log.log_start_offset, log.end_offset, values_of(log)) == (10, 10, {})
+
+
 def test_truncation_before_the_log_start_begins_anew_there(disk):
     log = filled(disk)
     log.advance_high_watermark(40)
