@@ -262,7 +262,10 @@ class Cleaning:
         self, partition: TopicPartition, directory: LogDirectory, log: Log, now_ms: int
     ) -> Cleanable:
         if self._config.log_cleaner_enable and wants_roll(log, now_ms):
-            log.roll()
+            state, elapsed_ms = self._state(partition, log), self._clock.monotonic_ms()
+            if state.may_roll(elapsed_ms):
+                log.roll()
+                state.rolled_ms = elapsed_ms
         return cleanable(log, directory.cleaned_to(partition), now_ms)
 
     def _compacted(self) -> Iterator[tuple[TopicPartition, LogDirectory, Log]]:

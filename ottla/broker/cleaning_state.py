@@ -62,6 +62,8 @@ class LogState:
     failure: Failure | None = None
     changes: int = 0
     """Cleanings in a row that became pointless on their way."""
+    rolled_ms: int | None = None
+    """When its active segment was last closed for `max.compaction.lag.ms`, by the monotonic clock."""
     runs: int = 0
     last_run_ms: int = -1
     last: Stats = field(default_factory=Stats)
@@ -74,6 +76,11 @@ class LogState:
         if found.cleanable_bytes == 0 or found.first_dirty_offset >= self.requested_to:
             self.requested_to = None
         return self.requested_to is not None
+
+    def may_roll(self, now_ms: int) -> bool:
+        """Can a record of the active segment have waited for that long? If they come with old timestamps, all of them
+        seem to, and every handful would be a segment, and a compaction, of its own."""
+        return self.rolled_ms is None or now_ms - self.rolled_ms >= self.log.config.max_compaction_lag_ms
 
     def may_try(self, circumstances: tuple[Any, ...], now_ms: int) -> bool:
         """After a failure: not before a while, unless something has changed."""

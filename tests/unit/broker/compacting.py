@@ -45,9 +45,9 @@ class Topic:
         """Up to where it is compacted, as the log directory has it."""
         return next(d for d in self.node.replicas.directories if self.place in d.logs).cleaned_to(self.place)
 
-    def fill(self, rounds=20, keys=10, *, size=100, first=0):
+    def fill(self, rounds=20, keys=10, *, size=100, first=0, late_ms=0):
         """So many rounds of batches, each with a new value for every key."""
-        partition, now_ms = self.node.replicas.get(*self.place), int(time.time() * 1000)
+        partition, now_ms = self.node.replicas.get(*self.place), int(time.time() * 1000) - late_ms
         for number in range(first, first + rounds):
             values = {b"key %d" % key: (b"%d " % number).ljust(size, b".") for key in range(keys)}
             records = [Record(at, now_ms, key, value) for at, (key, value) in enumerate(values.items())]

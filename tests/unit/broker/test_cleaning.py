@@ -134,6 +134,19 @@ async def test_records_that_waited_too_long_are_compacted_though_their_segment_i
 
 
 @scenario
+async def test_records_that_come_late_do_not_have_the_log_compacted_over_and_over():
+    """By their timestamps they have waited for a day; nothing waits for longer than its segment is there."""
+    async with compacting(min_cleanable_dirty_ratio=1, max_compaction_lag_ms=3_600_000) as topic:
+        for _ in range(2):
+            topic.fill(rounds=1, late_ms=86_400_000)
+            await topic.cleaning.look()
+            await topic.cleaned()
+            await topic.cleaning.look()
+        assert (topic.status.state, topic.status.runs, len(topic.log.segments)) == ("idle", 1, 2)
+        assert topic.log.segments.active.size > 0
+
+
+@scenario
 async def test_a_follower_compacts_its_log_too_and_a_new_leader_elsewhere_disturbs_nobody():
     async with compacting(config={SLOW: 1}) as topic:
         topic.fill()
