@@ -1,6 +1,7 @@
 """Files of a log that may be anything: only regular ones are opened, and by the commands that only read, only for that.
 
-A pipe with the name of a segment must not make a command wait for ever, nor a device be written to.
+A pipe with the name of a segment must not make a command wait for ever, nor a device be written to. Whoever writes
+follows no link: what lies behind it may be another's, and in use.
 """
 
 import fcntl
@@ -16,24 +17,34 @@ from ottla.storage.lock import LOCK_NAME
 
 
 class GuardedFiles:
-    """Files of the operating system, as long as they are regular."""
+    """Files of the operating system, as long as they are regular and no links."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, follows_links: bool = False) -> None:
         self._files = OsFiles()
+        self._follows_links = follows_links
+
+    def _require_regular(self, path: str) -> None:
+        """Raise OSError if there is something else than a file under the name, or nothing."""
+        if not self._follows_links:
+            refuse_link(path)
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(None, "is not a regular file", path)
 
     def open(self, path: str, *, create: bool = False) -> File:
         try:
-            require_regular(path)
+            self._require_regular(path)
         except FileNotFoundError:
             if not create:
                 raise
         return self._files.open(path, create=create)
 
     def read(self, path: str) -> bytes:
-        require_regular(path)
+        self._require_regular(path)
         return self._files.read(path)
 
     def names(self, directory: str) -> list[str]:
+        if not self._follows_links:
+            refuse_link(directory)
         return self._files.names(directory)
 
     def exists(self, path: str) -> bool:
@@ -66,16 +77,21 @@ class GuardedFiles:
 
     def lock(self, path: str) -> FileLock:
         with suppress(FileNotFoundError):  # then it is made
-            require_regular(path)
+            self._require_regular(path)
         return self._files.lock(path)
 
 
 class ReadOnlyFiles(GuardedFiles):
     """The same without any way to change them. Works on a read-only file system."""
 
+    def __init__(self, *, follows_links: bool = True) -> None:
+        super().__init__(follows_links=follows_links)
+
     def open(self, path: str, *, create: bool = False) -> File:
         if create:
             _refuse(path)
+        if not self._follows_links:
+            refuse_link(path)
         return ReadOnlyFile(path)
 
     def set_modified(self, path: str, modified_ms: int) -> None:
@@ -141,10 +157,9 @@ def _refuse(path: str) -> NoReturn:
     raise PermissionError(None, "is only to be read here", path)
 
 
-def require_regular(path: str) -> None:
-    """Raise OSError if there is something else than a regular file under the name, or nothing."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(None, "is not a regular file", path)
+def refuse_link(path: str) -> None:
+    if os.path.islink(path):
+        raise OSError(None, "is a link, and a repair follows none", path)
 
 
 def log_directory_of(directory: str) -> str:

@@ -9,12 +9,11 @@ from ottla.cli.inspection.files import GuardedFiles, ReadOnlyFiles, is_in_use, l
 from ottla.cli.inspection.progress import Bar, bytes_below
 from ottla.cli.inspection.shared import directory_of, fields_of, json_option
 from ottla.cli.tables import document, printable, say
-from ottla.storage.files import Files
 from ottla.storage.inspection.directory import Inspection, inspect
 from ottla.storage.inspection.findings import Finding, Findings, Severity
 from ottla.storage.inspection.layout import looks_like_a_partition
 from ottla.storage.inspection.partition import Scope
-from ottla.storage.inspection.plan import Step, plan
+from ottla.storage.inspection.plan import Kind, Step, plan
 from ottla.storage.inspection.quarantine import SUFFIX
 from ottla.storage.inspection.repair import lock_of, repair_all
 
@@ -42,7 +41,7 @@ def repair(directory: str, applies: bool, as_json: bool) -> None:
 
 
 def _plan(directory: str, as_json: bool) -> None:
-    found, left = _look(ReadOnlyFiles(), directory)
+    found, left = _look(directory)
     steps = plan(found)
     if as_json:
         document(
@@ -51,12 +50,18 @@ def _plan(directory: str, as_json: bool) -> None:
     else:
         for step in steps:
             _print(step)
-        what = f"{len(steps)} things to do; --apply does them" if steps else "nothing to do"
-        say(f"{directory}: {what}")
+        say(f"{directory}: {_counted(steps)}")
         if is_in_use(log_directory_of(directory)):
             say(f"{directory} is in use by a broker: stop it first, and look again")
     if steps or any(finding.severity is not Severity.NOTE for finding in left):
         raise click.exceptions.Exit(1)
+
+
+def _counted(steps: list[Step]) -> str:
+    if not steps:
+        return "nothing to do"
+    left = sum(step.kind is Kind.BY_HAND for step in steps)
+    return f"{len(steps) - left} things to do with --apply, {left} left to you"
 
 
 def _apply(directory: str, as_json: bool) -> None:
@@ -72,9 +77,9 @@ def _apply(directory: str, as_json: bool) -> None:
             _print(step)
 
     try:
-        found, _ = _look(ReadOnlyFiles(), directory)
+        found, _ = _look(directory)
         repair_all(files, found, tell)
-        _, left = _look(ReadOnlyFiles(), directory)
+        _, left = _look(directory)
     finally:
         lock.close()
     left = [finding for finding in left if finding.severity is not Severity.NOTE]
@@ -93,10 +98,11 @@ def _apply(directory: str, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _look(files: Files, directory: str) -> tuple[Inspection, list[Finding]]:
+def _look(directory: str) -> tuple[Inspection, list[Finding]]:
     left: list[Finding] = []
     bar = Bar("looking", bytes_below(directory))
     try:
+        files = ReadOnlyFiles(follows_links=False)
         return inspect(files, directory, Scope(Findings(left.append), progress=bar)), left
     finally:
         bar.close()

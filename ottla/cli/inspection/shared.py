@@ -23,6 +23,8 @@ def directory_of(path: str, *, of_logs: bool = False) -> str:
         what = "is no directory" if os.path.lexists(path) else "does not exist"
         raise click.UsageError(f"{path} {what}")
     path = path.rstrip("/") or "/"
+    if os.path.islink(path) or os.path.basename(path) in (".", ".."):
+        path = os.path.realpath(path)  # its name, and what lies above it, matter
     if of_logs and not holds_logs(ReadOnlyFiles(), path):
         raise click.UsageError(f"{path} holds no log: no segment, no partition, no checkpoint")
     return path

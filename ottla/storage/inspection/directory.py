@@ -14,7 +14,7 @@ from ottla.core.ids import PartitionDirectory, TopicPartition, format_id
 from ottla.storage import checkpoints
 from ottla.storage.files import Files
 from ottla.storage.inspection.findings import Findings
-from ottla.storage.inspection.layout import looks_like_a_partition, read_small, why
+from ottla.storage.inspection.layout import looks_like_a_partition, read_small, said_of, why
 from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
 from ottla.storage.meta import read_meta
 
@@ -25,7 +25,6 @@ NAMES = checkpoints.OFFSETS
 class Checkpoints:
     """The offset checkpoints of a log directory as they are."""
 
-    directory: str
     offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     """Names of those that make no sense."""
@@ -42,12 +41,18 @@ class Inspection:
 
     directory: str
     """Of `log.dirs`, or the one above a single partition."""
-    checkpoints: Checkpoints
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     partitions: dict[str, Diagnosis] = field(default_factory=dict)
     bad_ids: list[str] = field(default_factory=list)
     """Partitions whose topic id cannot be right."""
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
+    by_hand: dict[str, str] = field(default_factory=dict)
+    """What only its owner can put right, and why."""
     is_partition: bool = False
+
+    def leave(self, path: str, reason: str, findings: Findings) -> None:
+        self.by_hand[path] = reason
+        findings.damage(path, None, reason)
 
 
 def holds_logs(files: Files, directory: str) -> bool:
@@ -69,13 +74,15 @@ def inspect(files: Files, directory: str, scope: Scope) -> Inspection:
     if looks_like_a_partition(files, directory):
         parent, _, name = directory.rpartition("/")
         parent = parent or ("/" if directory.startswith("/") else ".")
-        found = Inspection(parent, _read_checkpoints(files, parent, Findings()), is_partition=True)
+        found = Inspection(parent, is_partition=True)
+        _read_checkpoints(files, found, Findings())
+        found.checkpoints.broken, found.by_hand = [], {}  # they are not what was asked for
         _look_at(files, found, directory, name, scope)
-        found.checkpoints.broken = []  # they are not what was asked for
         return found
-    found = Inspection(directory, _read_checkpoints(files, directory, scope.findings))
+    found = Inspection(directory)
+    _read_checkpoints(files, found, scope.findings)
     names = list(partition_names(files, directory))
-    _meta(files, directory, scope.findings)
+    _meta(files, found, scope.findings)
     passed_by: dict[str, list[str]] = {}
     for name, parsed in names:
         if parsed.state == "live":
@@ -99,42 +106,41 @@ def _look_at(files: Files, found: Inspection, directory: str, name: str, scope: 
         return
     except OSError as error:
         if not (scope.in_use and isinstance(error, FileNotFoundError)):
-            scope.findings.damage(directory, None, why(error))
+            found.leave(directory, why(error), scope.findings)
         return
     found.partitions[name] = diagnosis
     parsed = PartitionDirectory.parse(name)
     _topic_id(files, found, directory, name, scope.findings)
     if parsed is not None and parsed.state == "live" and not diagnosis.by_hand:
-        _hold_against(found.checkpoints, parsed.partition, diagnosis, scope.findings)
+        _hold_against(found, parsed.partition, diagnosis, scope.findings)
 
 
-def _read_checkpoints(files: Files, directory: str, findings: Findings) -> Checkpoints:
-    found = Checkpoints(directory)
+def _read_checkpoints(files: Files, found: Inspection, findings: Findings) -> None:
     for name in NAMES:
-        path = f"{directory}/{name}"
+        path = f"{found.directory}/{name}"
         try:
             if files.exists(path):
                 read_small(files, path)
-                found.offsets[name] = checkpoints.read_offsets(files, path)
+                found.checkpoints.offsets[name] = checkpoints.read_offsets(files, path)
         except ProtocolError as error:
-            found.broken.append(name)
-            findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
+            found.checkpoints.broken.append(name)
+            findings.damage(path, None, said_of(path, error))
         except OSError as error:
-            findings.damage(path, None, why(error))
-    return found
+            found.leave(path, why(error), findings)
 
 
 def _hold_against(
-    known: Checkpoints, partition: TopicPartition, diagnosis: Diagnosis, findings: Findings
+    found: Inspection, partition: TopicPartition, diagnosis: Diagnosis, findings: Findings
 ) -> None:
     """What the checkpoints say of a partition, and what its log says."""
+    known = found.checkpoints
     end = diagnosis.end_offset
     said = {name: known.of(name, partition) for name in NAMES}
     for name, offset in said.items():
         if offset is None or offset <= end:
             continue
         known.beyond.append((name, partition))
-        path, what = f"{known.directory}/{name}", f"{partition} is at {offset}, and its log ends at {end}"
+        path, what = f"{found.directory}/{name}", f"{partition} is at {offset}, and its log ends at {end}"
         if name == checkpoints.RECOVERY_POINT:
             findings.damage(path, None, f"{what}: what was once on the disk is missing")
         elif name == checkpoints.LOG_START:
@@ -152,16 +158,16 @@ def _check_names(found: Inspection, here: set[TopicPartition], findings: Finding
             findings.note(f"{found.directory}/{name}", None, f"knows {what}, not to be found here")
 
 
-def _meta(files: Files, directory: str, findings: Findings) -> None:
-    path = f"{directory}/{checkpoints.META_PROPERTIES}"
+def _meta(files: Files, found: Inspection, findings: Findings) -> None:
+    path = f"{found.directory}/{checkpoints.META_PROPERTIES}"
     try:
         if files.exists(path):
             read_small(files, path)
-            read_meta(files, directory)
+            read_meta(files, found.directory)
     except ProtocolError as error:
-        findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
+        found.leave(path, said_of(path, error), findings)
     except OSError as error:
-        findings.damage(path, None, why(error))
+        found.leave(path, why(error), findings)
 
 
 def _topic_id(files: Files, found: Inspection, directory: str, name: str, findings: Findings) -> None:
@@ -173,9 +179,9 @@ def _topic_id(files: Files, found: Inspection, directory: str, name: str, findin
                 found.topic_ids[name] = topic_id
     except ProtocolError as error:
         found.bad_ids.append(name)
-        findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
+        findings.damage(path, None, said_of(path, error))
     except OSError as error:
-        findings.damage(path, None, why(error))
+        found.leave(path, why(error), findings)
 
 
 def _compare_ids(found: Inspection, findings: Findings) -> None:
@@ -188,8 +194,9 @@ def _compare_ids(found: Inspection, findings: Findings) -> None:
         for name, topic_id in ids.items():
             if topic_id != usual or votes * 2 == len(ids):
                 path = f"{found.directory}/{name}/{checkpoints.PARTITION_METADATA}"
-                findings.damage(
-                    path, None, f"says topic id {format_id(topic_id)}, and that of another partition differs"
-                )
+                reason = f"says topic id {format_id(topic_id)}, and that of another partition differs"
                 if votes * 2 > len(ids):
                     found.bad_ids.append(name)
+                    findings.damage(path, None, reason)
+                else:
+                    found.leave(path, reason, findings)

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from ottla.core.errors import OttlaError
 from ottla.storage import snapshots
 from ottla.storage.files import File, Files
 from ottla.storage.segment import (
@@ -121,3 +122,8 @@ def read_fully(file: File, position: int, size: int) -> bytes:
 def why(error: OSError) -> str:
     """What the operating system said, without the path that stands before it anyway."""
     return f"cannot be read: {error.strerror or error}"
+
+
+def said_of(path: str, error: OttlaError) -> str:
+    """What makes no sense in a file, likewise."""
+    return str(error).removeprefix(path).lstrip(": ")

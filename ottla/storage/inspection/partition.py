@@ -18,14 +18,13 @@ from ottla.storage.epochs import EpochStart, LeaderEpochs
 from ottla.storage.files import File, Files
 from ottla.storage.inspection.cursors import OffsetCursor, TimeCursor, TxnCursor
 from ottla.storage.inspection.findings import Finding, Findings, Severity
-from ottla.storage.inspection.layout import PASSING, Layout, read_small, why
+from ottla.storage.inspection.layout import PASSING, Layout, read_small, said_of, why
 from ottla.storage.inspection.pieces import BATCH_BYTES_MAX, Piece, Pieces
 from ottla.storage.inspection.reigns import Reigns, believe, contradicting
 from ottla.storage.inspection.replaying import Replay
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
 STRETCHES_MAX = 1000
-UNREADABLE = "cannot be read"
 OVERLAPPING = "overlaps with the next segment, and nobody can tell which of the two names is wrong"
 Progress = Callable[[int], None]
 """Hears of bytes that have been looked at."""
@@ -109,7 +108,7 @@ def diagnose(files: Files, directory: str, scope: Scope) -> Diagnosis:
         _Segment(files, layout, base, sizes[base] or 0, found, scope, reigns, replay).run()
     replay.finish(found.end_offset, growing=scope.in_use)
     found.bad_snapshots, found.exact_until = replay.bad, replay.exact_until
-    found.by_hand |= dict.fromkeys(replay.unreadable, UNREADABLE)
+    found.by_hand |= replay.by_hand
     _epochs(files, directory, found, reigns, scope)
     _gaps(directory, gaps, scope.findings)
     return found
@@ -155,7 +154,7 @@ def _size_of(files: Files, layout: Layout, base: int, found: Diagnosis, scope: S
     except OSError as error:
         reason = why(error)
     scope.findings.damage(path, None, reason)
-    found.by_hand[path] = UNREADABLE
+    found.by_hand[path] = reason
     return None
 
 
@@ -194,7 +193,7 @@ class _Segment:
                 self._go_over(log, stack)
             except OSError as error:
                 self._scope.findings.damage(self._path, None, why(error))
-                found.by_hand[self._path] = UNREADABLE
+                found.by_hand[self._path] = why(error)
         state.end_offset = found.end_offset
         if self._told:
             self._tell()
@@ -321,7 +320,7 @@ class _Segment:
                     self._scope.findings.stale(path, None, "is missing")
                 return None
             self._scope.findings.damage(path, None, why(error))
-            self._found.by_hand[path] = UNREADABLE
+            self._found.by_hand[path] = why(error)
         return None
 
 
@@ -394,8 +393,8 @@ def _read_epochs(
             scope.findings.stale(path, None, "is missing")
     except ProtocolError as error:
         found.bad_epochs = True
-        scope.findings.damage(path, None, str(error).removeprefix(path).lstrip(": "))
+        scope.findings.damage(path, None, said_of(path, error))
     except OSError as error:
         scope.findings.damage(path, None, why(error))
-        found.by_hand[path] = UNREADABLE
+        found.by_hand[path] = why(error)
     return None

@@ -45,7 +45,10 @@ def plan(found: Inspection) -> list[Step]:
             steps.append(
                 Step(Kind.TOPIC_ID, path, "set it aside; take the id from another partition, if there is one")
             )
-    return steps + plan_checkpoints(found)
+    steps += plan_checkpoints(found)
+    return steps + [
+        Step(Kind.BY_HAND, path, f"{reason}; left to you") for path, reason in found.by_hand.items()
+    ]
 
 
 def plan_partition(diagnosis: Diagnosis) -> list[Step]:

@@ -9,7 +9,7 @@ from ottla.records.batch import read_header
 from ottla.storage import snapshots
 from ottla.storage.files import Files
 from ottla.storage.inspection.findings import Findings
-from ottla.storage.inspection.layout import Layout, read_small, why
+from ottla.storage.inspection.layout import Layout, read_small, said_of, why
 from ottla.storage.inspection.pieces import Piece
 from ottla.storage.producers import NO_OFFSET, Producer, Producers
 from ottla.storage.replay import apply
@@ -31,7 +31,7 @@ class Replay:
         self.producers = Producers()
         self.bad: list[int] = []
         """Offsets of the snapshots that are wrong."""
-        self.unreadable: list[str] = []
+        self.by_hand: dict[str, str] = {}
         first = layout.bases[0] if layout.bases else 0
         self.exact_until: int | None = first or None
         """From this offset on, batches that matter may be missing; None if none is."""
@@ -102,11 +102,11 @@ class Replay:
         try:
             return snapshots.decode(read_small(self._files, path), path)
         except ProtocolError as error:
-            self._complain(offset, None, str(error).removeprefix(path).strip())
+            self._complain(offset, None, said_of(path, error).strip())
         except OSError as error:
             if self._in_use and isinstance(error, FileNotFoundError):
                 return None  # the broker has just removed it
-            self.unreadable.append(path)
+            self.by_hand[path] = why(error)
             self._findings.damage(path, None, why(error))
         return None
 

@@ -295,15 +295,6 @@ def test_names_that_are_no_partitions_segments_or_even_text_are_left_alone(data)
     assert (data / f"orders-0.{2**63:020d}.log.quarantine").read_bytes() == b"x"
 
 
-def test_a_segment_behind_a_link_is_read_and_rewritten(data, tmp_path):
-    path = data / "orders-0" / f"{FIRST}.log"
-    path.rename(tmp_path / "elsewhere")
-    path.symlink_to(tmp_path / "elsewhere")
-    assert log("verify", data).code == 0
-    flip(path, 100)
-    assert (log("repair", data, "--apply").code, log("verify", data).code) == (0, 0)
-
-
 def test_a_file_that_may_not_be_read_is_said_to_be(data, monkeypatch):
     real = os.open
 
@@ -386,3 +377,67 @@ def test_a_bar_is_for_terminals_and_for_what_takes_longer(monkeypatch, data):
         assert ("verifying" in stream.text) == is_terminal
     assert bytes_below(str(data)) == sum(p.stat().st_size for p in data.rglob("*.log"))
     assert bytes_below(str(data / "nowhere")) == 0
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [f"{LAST}.log", f"{FIRST}.index", "leader-epoch-checkpoint"])
+def test_a_file_behind_a_link_is_read_and_never_written_to(data, tmp_path, name):
+    path, elsewhere = data / "orders-0" / name, tmp_path / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert log("verify", data).code == 0
+    elsewhere.write_bytes(elsewhere.read_bytes()[:-20])
+    before = elsewhere.read_bytes()
+    assert log("verify", data).code == 1
+    assert (log("repair", data).code, log("repair", data, "--apply").code) == (1, 1)
+    assert "is a link" in log("repair", data).out
+    assert (elsewhere.read_bytes(), path.is_symlink()) == (before, True)
+
+
+@pytest.mark.parametrize(
+    "name", [f"orders-0/{FIRST}.log.cleaned", f"orders-0/{FIRST}.index.tmp", ".lock", "{kept}", "{kept}.tmp"]
+)
+def test_nothing_is_written_through_a_link_that_has_the_name_of_a_new_file(data, tmp_path, name):
+    flip(data / "orders-0" / f"{FIRST}.log", 100)
+    flip(data / "payments-3" / f"{FIRST}.index", 7)
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"of somebody else")
+    link = data / name.format(kept=f"orders-0.{FIRST}.log.79-186.quarantine")
+    link.unlink(missing_ok=True)
+    link.symlink_to(precious)
+    CliRunner().invoke(cli, ["log", "repair", str(data), "--apply"])  # it may well stop there
+    assert precious.read_bytes() == b"of somebody else"
+
+
+def test_a_partition_behind_a_link_is_left_to_whoever_made_it(data, tmp_path):
+    """Whether a broker uses it can only be told where it lies."""
+    (data / "orders-0").rename(tmp_path / "orders-0")
+    (data / "orders-0").symlink_to(tmp_path / "orders-0")
+    flip(tmp_path / "orders-0" / f"{FIRST}.log", 100)
+    before = (tmp_path / "orders-0" / f"{FIRST}.log").read_bytes()
+    assert log("verify", data).code == 1
+    ran = log("repair", data, "--apply")
+    assert ran.code == 1 and "is a link" in ran.err
+    assert (tmp_path / "orders-0" / f"{FIRST}.log").read_bytes() == before
+
+
+def test_a_link_to_a_partition_of_a_running_broker_is_no_way_around_its_lock(data, tmp_path):
+    flip(data / "orders-0" / f"{FIRST}.log", 100)
+    (tmp_path / "link").symlink_to(data / "orders-0")
+    lock = DirectoryLock(OsFiles(), str(data))
+    ran = log("repair", tmp_path / "link", "--apply")
+    assert ran.code == 1 and "in use" in ran.err
+    lock.close()
+    assert log("repair", tmp_path / "link", "--apply").code == 0
+    assert (data / f"orders-0.{FIRST}.log.79-186.quarantine").exists()
+
+
+def test_the_directory_one_stands_in_is_a_partition_of_the_one_above(data, monkeypatch):
+    flip(data / "orders-0" / f"{FIRST}.log", 100)
+    monkeypatch.chdir(data / "orders-0")
+    names = sorted(os.listdir())
+    assert log("repair", ".", "--apply").code == 0
+    assert sorted(os.listdir()) == names
+    assert (data / f"orders-0.{FIRST}.log.79-186.quarantine").exists()
