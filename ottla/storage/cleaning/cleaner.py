@@ -35,12 +35,16 @@ class Unfit(OttlaError):
     """The keys of a segment do not fit into the offset map."""
 
 
+class Cut(OttlaError):
+    """The log lost its end, and with it the knowledge of which transactions were aborted."""
+
+
 def clean(files: Files, job: Job, throttle: Throttle = lambda count: None) -> Generator[Event, None, None]:
     """Clean the log. After a `Group` its replacement is to be put in place before the next event is asked for."""
     cleaner = Cleaner(files, job, throttle)
     try:
         yield from cleaner.run()
-    except (RecordError, BrokenChain, ProtocolError, Unfit) as error:
+    except (RecordError, BrokenChain, ProtocolError, Unfit, Cut) as error:
         yield Failed(str(error))
     except OSError as error:
         yield Failed(str(error), error.errno)
@@ -154,7 +158,12 @@ class Cleaner:
             base = offset_of(name, TXN_INDEX_SUFFIX)
             if base is not None and base >= first:
                 path = f"{self._job.directory}/{name}"
-                data = self._files.read(path)
+                try:
+                    data = self._files.read(path)
+                except FileNotFoundError:
+                    if base < self._job.end_offset:
+                        raise
+                    raise Cut(f"{path} went away: the log was cut") from None
                 # The active segment's may be growing under our hands: what ends in the middle is too new to matter.
                 found += parse(data[: len(data) // ENTRY.size * ENTRY.size], path)
         return [aborted for aborted in found if aborted.first_offset < self._job.end_offset]

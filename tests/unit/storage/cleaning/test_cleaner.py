@@ -186,3 +186,16 @@ def test_tombstones_can_be_kept_for_ever_and_their_times_with_them():
     assert (first.base_offset, first.records, first.max_timestamp) == (0, 1, NOW)
     data = log.segments[0].file.read_at(first.position, first.size)
     assert [(r.key, r.value, r.timestamp) for r in records_of(data)] == [(b"a", None, NOW)]
+
+
+def test_a_log_that_is_cut_behind_the_part_to_be_cleaned_is_no_broken_disk():
+    """A follower's may be at any time: segments that were listed are gone when they are opened."""
+
+    class Cut(SimDisk):
+        def names(self, directory: str) -> list[str]:
+            return [*super().names(directory), "00000000000000000099.txnindex"]
+
+    disk = Cut()
+    events = list(clean(disk, job_of(compacted(disk))))
+    assert isinstance(events[-1], Failed) and events[-1].errno is None
+    assert "00000000000000000099.txnindex went away" in events[-1].reason
