@@ -46,6 +46,7 @@ class Run:
         self.job = job
         self.circumstances = circumstances
         self._in_thread = in_thread
+        self._cuts = directory.cuts[partition]
         self.mapped: Mapped | None = None
         self.done_bytes = self.total_bytes = 0
         self.worker: Worker | None = None
@@ -94,9 +95,11 @@ class Run:
 
     @property
     def is_current(self) -> bool:
-        """Is the log still there, in service, and to be compacted?"""
+        """Is the log still there, in service, and to be compacted? One that was cut may have got other batches since:
+        what its worker has seen says nothing about it, not even about the segments that were not cut."""
         is_here = self.directory.logs.get(self.partition) is self.log and self.log.failure is None
-        return is_here and "compact" in self.log.config.cleanup_policy
+        is_whole = self.directory.cuts[self.partition] == self._cuts
+        return is_here and is_whole and "compact" in self.log.config.cleanup_policy
 
     @property
     def has_its_segments(self) -> bool:

@@ -8,6 +8,7 @@ point never reaches the disk before the bytes below it, and goes down before a t
 import functools
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from ottla.core.errors import KafkaError, ProtocolError
@@ -36,6 +37,8 @@ class LogDirectory:
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
+        self.cuts: Counter[TopicPartition] = Counter()
+        """How often a log has lost its end: what somebody has read of it before may not be there any more."""
         self._offset_files = {
             name: checkpoints.OffsetFile(files, f"{path}/{name}") for name in checkpoints.OFFSETS
         }
@@ -232,15 +235,17 @@ class LogDirectory:
             self.damaged[partition] = error
             return None
         log.before_truncation = self._checkpoint_recovery_points
-        log.before_cut = functools.partial(self._lower_cleaned, partition)
+        log.before_cut = functools.partial(self._before_cut, partition)
         self.logs[partition] = log
+        self.cleaned_to(partition)  # now: a log that lost its end may soon have grown beyond its checkpoint again
         return log
 
     def _checkpoint_recovery_points(self) -> None:
         self._offset_files[checkpoints.RECOVERY_POINT].write(self._offsets(checkpoints.RECOVERY_POINT))
 
-    def _lower_cleaned(self, partition: TopicPartition, offset: int) -> None:
+    def _before_cut(self, partition: TopicPartition, offset: int) -> None:
         """What will be written in place of the cut batches was never compacted."""
+        self.cuts[partition] += 1
         if self._cleaned.get(partition, 0) > offset:
             self._cleaned[partition] = offset
             self._offset_files[checkpoints.CLEANER].write(self._offsets(checkpoints.CLEANER))
