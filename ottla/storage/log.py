@@ -343,10 +343,10 @@ class Log:
 
     def delete_old(self, now_ms: int, monotonic_ms: int | None = None, count_max: int = retention.ALL) -> int:
         """Drop the segments that retention lets go, at most `count_max`; how many. Files wait by `monotonic_ms`."""
-        self._check_health()
         start, end, mark = self.log_start_offset, self.end_offset, self.high_watermark
-        with self._fatal_errors():
+        with self._reads:  # nothing has been touched yet: damage in an old segment must not stop the newest
             count = retention.expired(self.segments, self.config, now_ms, mark, start, end, count_max)
+        with self._fatal_errors():
             if count == len(self.segments) and not self._roll_if_there_is_room():
                 count -= 1
             if count and self._unsynced.has_new_names:  # what stays must last before what goes is renamed

@@ -7,6 +7,7 @@ time are as old as their file.
 """
 
 from ottla.storage.config import TopicConfig
+from ottla.storage.scan import BrokenChain
 from ottla.storage.segments import Segments
 
 ALL = 2**63 - 1
@@ -24,7 +25,7 @@ def expired(
     """How many segments, counted from the oldest, are before the start of the log, too many, or too old.
 
     All of them, if even the active one should go: then an empty one has to take its place. No more than `count_max` are
-    looked at, for a log that has thousands.
+    looked at, for a log that has thousands. Raises BrokenChain if the oldest segment is damaged.
     """
     settled = _settled(segments, high_watermark, end_offset)
     limit = min(settled, count_max)
@@ -54,7 +55,13 @@ def _by_size(segments: Segments, count: int, limit: int, retention_bytes: int) -
 
 
 def _by_time(segments: Segments, count: int, limit: int, retention_ms: int, now_ms: int) -> int:
-    if retention_ms >= 0:
+    """How old a damaged segment is cannot be told. What lies before it goes first."""
+    if retention_ms < 0:
+        return count
+    try:
         while count < limit and now_ms - segments[count].newest_ms > retention_ms:
             count += 1
+    except BrokenChain:
+        if count == 0:
+            raise
     return count

@@ -125,6 +125,34 @@ def test_a_producer_of_old_records_does_not_keep_retention_busy_with_its_log():
     assert other.log_start_offset == 30
 
 
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_damaged_segment_is_reported_and_stays_while_its_log_serves_on_and_others_lose_theirs(
+    caplog, number
+):
+    kept = Kept(retention_ms=HOUR)
+    base = kept.log(count=30).segments[number].base_offset
+    other = kept.log(VISITS, count=30)
+    kept.directories[0].logs[ORDERS].close()
+    path = f"d/orders-0/{base:020}.log"
+    damaged = kept.disk.open(path)
+    damaged.write_at(20, b"\xff" * (damaged.size() - 20))
+    kept.disk.remove(path.replace(".log", ".timeindex"))
+    log = kept.directories[0].logs[ORDERS] = Log.open(
+        kept.disk, "d/orders-0", config(retention_ms=HOUR), recovery_point=30, high_watermark=30, clean=True
+    )
+    kept.clock.advance(2 * HOUR)
+    for _ in range(2):
+        asyncio.run(kept.upkeep.run_once())
+    assert other.log_start_offset == 30
+    assert f"{path}: no batch starts here at byte 0" in caplog.text
+    assert "a failure of ours" not in caplog.text and not kept.failed
+    put(log, b"new", now_ms=kept.clock.now_ms())
+    assert (log.log_start_offset, log.end_offset) == (base, 31), "what came before it is gone"
+    log.config.update({"retention.bytes": 2048})
+    asyncio.run(kept.upkeep.run_once())
+    assert log.log_start_offset > base, "by its size it can be judged"
+
+
 @pytest.mark.parametrize("jump", [HOUR, YEAR, 50 * YEAR])
 def test_a_clock_that_is_set_ahead_deletes_nothing_for_a_day(jump, caplog):
     kept = Kept(retention_ms=HOUR)
