@@ -432,6 +432,16 @@ def test_a_checkpoint_beyond_the_end_of_its_log_is_not_believed(disk, caplog):
     ]
 
 
+def test_nor_is_one_that_the_log_has_grown_beyond_since_it_lost_its_end(disk):
+    cleaned(disk, 7)
+    crash(disk)
+    directory = opened(disk)
+    log = directory.logs[ORDERS]
+    assert log.end_offset < 7
+    fill(log, 9)
+    assert directory.cleaned_to(ORDERS) == 0
+
+
 @pytest.mark.parametrize(("policy", "is_odd"), [("compact", True), ("compact,delete", False)])
 def test_a_checkpoint_before_the_start_of_its_log_moves_there(disk, caplog, policy, is_odd):
     directory = cleaned(disk, 2, **{"cleanup.policy": policy})
