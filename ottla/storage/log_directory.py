@@ -237,9 +237,7 @@ class LogDirectory:
         log.before_truncation = self._checkpoint_recovery_points
         log.before_cut = functools.partial(self._before_cut, partition)
         self.logs[partition] = log
-        self.cleaned_to(
-            partition
-        )  # now: a log that lost its end may soon have grown beyond its checkpoint again
+        self.cleaned_to(partition)  # judged now: a log that lost its end may soon have grown beyond it again
         return log
 
     def _checkpoint_recovery_points(self) -> None:
