@@ -22,7 +22,8 @@ from ottla.storage.inspection.layout import PASSING, Layout, read_small, said_of
 from ottla.storage.inspection.pieces import BATCH_BYTES_MAX, Piece, Pieces
 from ottla.storage.inspection.reigns import Reigns, believe, contradicting
 from ottla.storage.inspection.replaying import Replay
-from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offset_of
+from ottla.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX
 
 STRETCHES_MAX = 1000
 OVERLAPPING = "overlaps with the next segment, and nobody can tell which of the two names is wrong"
@@ -66,6 +67,10 @@ class Diagnosis:
 
     directory: str
     segments: list[SegmentState] = field(default_factory=list)
+    has_swaps: bool = False
+    """Was the replacement of segments begun and not finished?"""
+    bad_swaps: list[str] = field(default_factory=list)
+    """Replacements that are damaged themselves."""
     bad_snapshots: list[int] = field(default_factory=list)
     epochs: list[EpochStart] = field(default_factory=list)
     """The ones to go by."""
@@ -94,6 +99,8 @@ def diagnose(files: Files, directory: str, scope: Scope) -> Diagnosis:
     layout = Layout.of(files, directory)
     found = Diagnosis(directory, unnumbered=layout.unnumbered)
     _names(layout, scope.findings)
+    if not scope.in_use:
+        _swaps(files, layout, found, scope)
     sizes = {base: _size_of(files, layout, base, found, scope) for base in layout.bases}
     readable = [base for base in layout.bases if sizes[base] is not None]
     reigns, replay = Reigns(), Replay(files, layout, scope.findings, in_use=scope.in_use)
@@ -136,6 +143,28 @@ def _names(layout: Layout, findings: Findings) -> None:
         findings.damage(f"{layout.directory}/{name}", None, "the number in its name is no offset")
     if not layout.bases:
         findings.note(layout.directory, None, "holds no segment; the next start begins an empty log")
+
+
+def _swaps(files: Files, layout: Layout, found: Diagnosis, scope: Scope) -> None:
+    """Replacements that the next start would put in place: are they whole?"""
+    found.has_swaps = not layout.passing.keys().isdisjoint((SWAP_SUFFIX, CLEANED_SUFFIX))
+    for name in layout.passing.get(SWAP_SUFFIX, ()):
+        if (base := offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is None:
+            continue
+        path = f"{layout.directory}/{name}"
+        try:
+            log = files.open(path)
+        except OSError as error:
+            found.by_hand[path] = why(error)
+            scope.findings.damage(path, None, why(error))
+            continue
+        try:
+            for piece in Pieces(log, log.size(), base, base, base + 2**31):
+                if piece.fault is not None:
+                    found.bad_swaps += [name] if name not in found.bad_swaps else []
+                    scope.findings.damage(path, piece.start, piece.fault, piece.end)
+        finally:
+            log.close()
 
 
 def _size_of(files: Files, layout: Layout, base: int, found: Diagnosis, scope: Scope) -> int | None:

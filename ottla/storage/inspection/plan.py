@@ -10,6 +10,7 @@ from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, fi
 
 
 class Kind(enum.Enum):
+    SWAPS = "swaps"
     CUT = "cut"
     REWRITE = "rewrite"
     INDEXES = "indexes"
@@ -71,7 +72,14 @@ def plan_partition(diagnosis: Diagnosis) -> list[Step]:
     if diagnosis.bad_epochs:
         path = f"{directory}/{epochs.FILE_NAME}"
         steps.append(Step(Kind.EPOCHS, path, "set it aside, and write it anew from the batches"))
+    if diagnosis.bad_swaps or (steps and diagnosis.has_swaps):
+        steps.insert(0, Step(Kind.SWAPS, directory, _swaps(diagnosis)))
     return steps
+
+
+def _swaps(diagnosis: Diagnosis) -> str:
+    bad = ", ".join(diagnosis.bad_swaps)
+    return "finish or undo the replacements that were begun" + (f"; {bad} is damaged" if bad else "")
 
 
 def _segment(directory: str, segment: SegmentState) -> list[Step]:

@@ -23,11 +23,12 @@ from ottla.storage.lock import LOCK_NAME, DirectoryLock
 from ottla.storage.producers import Producer, Producers
 from ottla.storage.replay import apply
 from ottla.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, file_name
-from ottla.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swaps
+from ottla.storage.swap import SWAP_SUFFIX, finish_swaps
 from ottla.storage.txn_index import AbortedTxn
 
+SEGMENTS = (Kind.CUT, Kind.REWRITE, Kind.SET_ASIDE)
 Tell = Callable[[Step], None]
-ROUNDS_MAX = 3  # segments first, then what follows from them; the last one finds nothing
+ROUNDS_MAX = 4  # replacements first, then segments, then what follows from them; the last one finds nothing
 
 
 def lock_of(files: Files, directory: str, *, is_partition: bool) -> DirectoryLock:
@@ -58,7 +59,6 @@ class _Repair:
 
     def run(self) -> None:
         for name, diagnosis in self._found.partitions.items():
-            self._settle_swaps(diagnosis, name)
             for _ in range(ROUNDS_MAX):
                 steps = plan_partition(diagnosis)
                 if not self._do_all(steps, diagnosis, name):
@@ -70,38 +70,28 @@ class _Repair:
         self._write_checkpoints()
 
     def _settle_swaps(self, diagnosis: Diagnosis, name: str) -> None:
-        """Finish what a compaction or a repair has left; a replacement that is damaged itself is set aside."""
+        """Finish what a compaction or a repair has left. A replacement that is damaged itself is set aside, as long as
+        what it was to replace is there: that goes from its first segment on."""
         directory = diagnosis.directory
-        left = [n for n in self._files.names(directory) if n.endswith((SWAP_SUFFIX, CLEANED_SUFFIX))]
-        if not left or diagnosis.by_hand:
-            return
-        for swap in left:
-            if swap.endswith(LOG_SUFFIX + SWAP_SUFFIX) and not self._is_whole(f"{directory}/{swap}"):
+        for swap in diagnosis.bad_swaps:
+            if self._files.exists(f"{directory}/{swap.removesuffix(SWAP_SUFFIX)}"):
                 stem = swap.removesuffix(LOG_SUFFIX + SWAP_SUFFIX)
-                for part in left:
+                for part in self._files.names(directory):
                     if part.startswith(stem) and part.endswith(SWAP_SUFFIX):
                         self._set_aside(f"{directory}/{part}", name)
                 self._files.sync_directory(directory)
         finish_swaps(self._files, directory)
-        fresh = diagnose(self._files, directory, Scope(Findings()))
-        for slot in Diagnosis.__slots__:
-            setattr(diagnosis, slot, getattr(fresh, slot))
-
-    def _is_whole(self, path: str) -> bool:
-        log = self._files.open(path)
-        try:
-            return all(piece.fault is None for piece in Pieces(log, log.size(), 0, 0, 2**63 - 1))
-        finally:
-            log.close()
 
     def _do_all(self, steps: list[Step], diagnosis: Diagnosis, name: str) -> bool:
         """False if there was nothing that can be done."""
         steps = [step for step in steps if step.kind is not Kind.BY_HAND]
         if not steps:
             return False
-        if any(step.kind in (Kind.CUT, Kind.REWRITE, Kind.SET_ASIDE) for step in steps):
+        if steps[0].kind is Kind.SWAPS:
+            del steps[1:]  # it decides which segments there are
+        elif any(step.kind in SEGMENTS for step in steps):
             # What follows from the segments is made when they are whole.
-            steps = [step for step in steps if step.kind in (Kind.CUT, Kind.REWRITE, Kind.SET_ASIDE)]
+            steps = [step for step in steps if step.kind in SEGMENTS]
             self._secure(diagnosis, name)
         self._follow_up(steps, diagnosis, name)
         for step in steps:
@@ -112,7 +102,9 @@ class _Repair:
     def _do(self, step: Step, diagnosis: Diagnosis, name: str) -> None:
         layout = Layout.of(self._files, diagnosis.directory)
         base = step.segment.base_offset if step.segment else 0
-        if step.kind is Kind.CUT:
+        if step.kind is Kind.SWAPS:
+            self._settle_swaps(diagnosis, name)
+        elif step.kind is Kind.CUT:
             assert step.segment is not None and step.segment.tail is not None
             cut_tail(self._files, layout, base, step.segment.tail, self._quarantine, name)
         elif step.kind is Kind.REWRITE:

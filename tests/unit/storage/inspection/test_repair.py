@@ -263,6 +263,25 @@ def test_a_replacement_that_is_damaged_itself_is_set_aside(disk, whole, records)
     assert f"orders-0.{file_name(0, '.log.swap')}" in quarantined(disk)
 
 
+def test_a_damaged_replacement_is_damage_and_what_would_be_done_about_it_is_said(disk, whole):
+    write(disk, f"{FIRST}.log.swap", whole[f"{FIRST}.log"])
+    assert complaints(disk) == []
+    assert plan(look(disk)[0]) == [], "the next start will put it in place"
+    flip(disk, f"{FIRST}.log.swap", 100)
+    found = complaints(disk)
+    assert [(f.path, f.position, f.end) for f in found] == [(f"{FIRST}.log.swap", 79, 186)]
+    assert kinds(plan(look(disk)[0])) == kinds(mended(disk)) == [Kind.SWAPS]
+    assert complaints(disk) == []
+
+
+def test_a_damaged_replacement_of_what_is_gone_already_is_repaired_itself(disk, whole, records):
+    disk.rename(f"{FIRST}.log", f"{FIRST}.log.swap")
+    flip(disk, f"{FIRST}.log.swap", 100)
+    assert kinds(mended(disk)) == [Kind.SWAPS, Kind.REWRITE]
+    assert records.keys() - values(disk).keys() == {2, 3, 4}
+    assert complaints(disk) == []
+
+
 def test_segments_that_overlap_are_left_to_whoever_knows_which_is_right(disk, records):
     for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
         disk.rename(f"{SECOND}{suffix}", f"{HERE}/{file_name(10, suffix)}")
