@@ -26,6 +26,7 @@ from ottla.storage import checkpoints
 from ottla.storage.files import Files
 from ottla.storage.flushing import GroupCommit
 from ottla.storage.log import Log
+from ottla.storage.scan import BrokenChain
 from ottla.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -310,7 +311,7 @@ class Upkeep:
                     while log.failure is None and self._is_kept(directory, partition, log):
                         if (waiting := do(log)) is None or not await waiting:
                             break
-                except (KafkaError, OSError) as error:
+                except (KafkaError, BrokenChain, OSError) as error:
                     if self._is_kept(directory, partition, log):
                         self._log_refused(directory, log, error)
 
@@ -318,7 +319,7 @@ class Upkeep:
         """Is it still there, and its directory in service?"""
         return directory.logs.get(partition) is log and directory in self._keeper.directories
 
-    def _log_refused(self, directory: Directory, log: Log, error: KafkaError | OSError) -> None:
+    def _log_refused(self, directory: Directory, log: Log, error: KafkaError | BrokenChain | OSError) -> None:
         cause = error if isinstance(error, OSError) else log.failure or error.__cause__
         if isinstance(cause, OSError):
             self._disk_refused(directory, cause, is_fatal=log.failure is not None)

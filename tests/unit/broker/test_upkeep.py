@@ -125,21 +125,40 @@ def test_a_producer_of_old_records_does_not_keep_retention_busy_with_its_log():
     assert other.log_start_offset == 30
 
 
+def a_damaged_log(kept: Kept, number: int, high_watermark: int) -> tuple[Log, str]:
+    """One of whose segments nobody can tell how old it is; and the path of that."""
+    before = kept.log(count=30)
+    path = before.segments[number].path
+    before.close()
+    damaged = kept.disk.open(path)
+    damaged.write_at(20, b"\xff" * (damaged.size() - 20))
+    kept.disk.remove(path.replace(".log", ".timeindex"))
+    settings = config(retention_ms=HOUR)
+    log = Log.open(
+        kept.disk, "d/orders-0", settings, recovery_point=30, high_watermark=high_watermark, clean=True
+    )
+    kept.directories[0].logs[ORDERS] = log
+    return log, path
+
+
+def test_what_is_not_replicated_yet_may_be_damaged_too(caplog):
+    kept = Kept(retention_ms=HOUR)
+    _, path = a_damaged_log(kept, 0, high_watermark=0)
+    other = kept.log(VISITS, count=30)
+    kept.clock.advance(2 * HOUR)
+    asyncio.run(kept.upkeep.run_once())
+    assert other.log_start_offset == 30
+    assert f"{path}: no batch starts here at byte 0" in caplog.text and "a failure of ours" not in caplog.text
+
+
 @pytest.mark.parametrize("number", [0, 2])
 def test_a_damaged_segment_is_reported_and_stays_while_its_log_serves_on_and_others_lose_theirs(
     caplog, number
 ):
     kept = Kept(retention_ms=HOUR)
-    base = kept.log(count=30).segments[number].base_offset
+    log, path = a_damaged_log(kept, number, high_watermark=30)
+    base = log.segments[number].base_offset
     other = kept.log(VISITS, count=30)
-    kept.directories[0].logs[ORDERS].close()
-    path = f"d/orders-0/{base:020}.log"
-    damaged = kept.disk.open(path)
-    damaged.write_at(20, b"\xff" * (damaged.size() - 20))
-    kept.disk.remove(path.replace(".log", ".timeindex"))
-    log = kept.directories[0].logs[ORDERS] = Log.open(
-        kept.disk, "d/orders-0", config(retention_ms=HOUR), recovery_point=30, high_watermark=30, clean=True
-    )
     kept.clock.advance(2 * HOUR)
     for _ in range(2):
         asyncio.run(kept.upkeep.run_once())
