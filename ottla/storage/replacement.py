@@ -97,7 +97,11 @@ class Replacement:
         for path in reversed(self._paths(SWAP_SUFFIX)):
             if self._files.exists(path):
                 self._files.rename(path, path.removesuffix(SWAP_SUFFIX))
-        return Segment.open(self._files, self._log.directory, self._base_offset, self._log.config)
+        segment = Segment.open(self._files, self._log.directory, self._base_offset, self._log.config)
+        _ = (
+            segment.file
+        )  # before a thread that syncs it and a reader open it twice: only one would get its next name
+        return segment
 
     def _paths(self, suffix: str) -> list[str]:
         """The log's first."""

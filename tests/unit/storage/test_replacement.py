@@ -1,6 +1,7 @@
 """Putting a cleaned segment in the place of those it was made from, while the log is in use."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
@@ -9,8 +10,9 @@ from ottla.records.builder import build
 from ottla.records.record import Record
 from ottla.storage.cleaning.cleaner import clean
 from ottla.storage.cleaning.job import Group
-from ottla.storage.files import Files, OsFiles
+from ottla.storage.files import Files, OsFile, OsFiles
 from ottla.storage.log import Log
+from ottla.storage.reading import Slice
 from ottla.storage.replacement import Replacement
 from ottla.testing.disk import SimDisk
 from tests.unit.storage.cleaning.test_cleaner import compacted, job_of, replaced, write
@@ -69,6 +71,36 @@ def test_who_reads_one_that_was_replaced_is_not_led_to_the_next_that_had_its_nam
     assert [n for n in files.names(log.directory) if n.endswith(".deleted")], "the second waits for as long"
     log.remove_doomed(NOW + 1 + log.config.file_delete_delay_ms)
     assert not [n for n in files.names(log.directory) if n.endswith(".deleted")]
+
+
+def test_nor_if_a_thread_was_about_to_sync_it_when_the_reader_came(tmp_path):
+    """Both open the file for the first time: it must be the same that gets another name later."""
+
+    class Interrupted(OsFiles):
+        meanwhile: Callable[[], object] | None = None
+
+        def open(self, path: str, *, create: bool = False) -> OsFile:
+            if self.meanwhile is not None and path.endswith(".log"):
+                todo, self.meanwhile = self.meanwhile, None
+                todo()
+            return super().open(path, create=create)
+
+    files = Interrupted(handles_max=1)
+    log = Log.open(files, str(tmp_path / "orders-0"), config(cleanup_policy="compact"))
+    write(log, (b"a", b"1"), (b"b", b"1"))
+    log.roll()
+    replaced(files, log)
+    readings: list[Slice] = []
+    files.meanwhile = lambda: readings.append(log.read(0, 10_000))
+    log.flush()
+    reading = readings[0] if readings else log.read(0, 10_000)
+    before = reading.read()
+    write(log, (b"a", b"2"))
+    log.roll()
+    replaced(files, log)
+    for name in files.names(log.directory):
+        files.open(f"{log.directory}/{name}").close()
+    assert reading.read() == before
 
 
 def test_the_log_goes_on_behind_it():
