@@ -258,5 +258,5 @@ def _decode(data: bytes, path: str) -> Position:
     try:
         fields = json.loads(data)
         return Position(str(fields["file"]), int(fields["size"]))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{path} makes no sense: {error}") from None

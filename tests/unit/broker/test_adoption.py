@@ -223,6 +223,14 @@ async def test_what_kafka_changes_afterwards_is_noticed(tmp_path):
         judged(directory)
 
 
+@pytest.mark.parametrize("nonsense", ["", "[]", '{"file":"f","size":Infinity}', '{"file":"f","size":null}'])
+def test_a_marker_that_makes_no_sense_is_refused_with_a_sentence(tmp_path, nonsense):
+    directory = one_topic(tmp_path)
+    (directory / ADOPTED).write_text(nonsense)
+    with pytest.raises(ConfigError, match=f"{ADOPTED} makes no sense"):
+        judged(directory)
+
+
 def test_keys_that_mean_nothing_here_are_left_out_by_name(tmp_path, caplog):
     directory = one_topic(
         tmp_path,
