@@ -98,9 +98,7 @@ class Replacement:
             if self._files.exists(path):
                 self._files.rename(path, path.removesuffix(SWAP_SUFFIX))
         segment = Segment.open(self._files, self._log.directory, self._base_offset, self._log.config)
-        _ = (
-            segment.file
-        )  # before a thread that syncs it and a reader open it twice: only one would get its next name
+        _ = segment.file  # else a thread that syncs it and a reader may both open it, and one keeps its name
         return segment
 
     def _paths(self, suffix: str) -> list[str]:

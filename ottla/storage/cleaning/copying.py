@@ -9,6 +9,7 @@ then on readers have `delete.retention.ms` to see them. It stands in the place o
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from ottla.core.types import Buffer
 from ottla.records import legacy
@@ -328,8 +329,12 @@ def emptied(header: BatchHeader) -> tuple[BatchHeader, Buffer]:
 
 def with_horizon(header: BatchHeader, batch: Buffer, horizon_ms: int) -> tuple[BatchHeader, bytes]:
     """The same batch with a delete horizon: timestamps become deltas to that."""
+    records = list(records_of(batch))
+    offsets = [record.offset for record in records]
+    if offsets[-1] > header.last_offset or any(a >= b for a, b in pairwise(offsets)):
+        raise invalid(f"the records of the batch at offset {header.base_offset} are out of order")
     rebased = build(
-        records_of(batch),
+        records,
         base_offset=header.base_offset,
         last_offset=header.last_offset,
         codec=header.codec,

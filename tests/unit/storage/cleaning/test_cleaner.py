@@ -1,13 +1,16 @@
 """What a cleaning does to a log, and what it does not do when something is in its way."""
 
 import errno
+import struct
 
 import pytest
 
-from ottla.records.batch import records_of
+from ottla.records import section
+from ottla.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, records_of
 from ottla.records.builder import build
 from ottla.records.record import Record
 from ottla.storage.cleaning.cleaner import clean
+from ottla.storage.cleaning.copying import sealed
 from ottla.storage.cleaning.job import (
     Done,
     Event,
@@ -199,3 +202,23 @@ def test_a_log_that_is_cut_behind_the_part_to_be_cleaned_is_no_broken_disk():
     events = list(clean(disk, job_of(compacted(disk))))
     assert isinstance(events[-1], Failed) and events[-1].errno is None
     assert "00000000000000000099.txnindex went away" in events[-1].reason
+
+
+@pytest.mark.parametrize("deltas", [(0, 0), (1, 0), (0, 7)])
+def test_a_tombstone_in_a_batch_whose_offsets_make_no_sense_ends_the_cleaning(deltas):
+    """A topic that was not compacted takes such batches: their checksums are right."""
+    disk = SimDisk()
+    log = open_log(disk, config(cleanup_policy="compact"))
+    records = bytearray()
+    for number, delta in enumerate(deltas):
+        section.encode(records, delta, 0, b"key %d" % number, None, ())
+    whole = (
+        bytearray(build([Record(0, NOW, b"key", None), Record(1, NOW, b"key", None)]))[:HEADER_SIZE] + records
+    )
+    struct.pack_into(">i", whole, 8, len(whole) - LENGTH_OVERHEAD)
+    log.append(sealed(whole)[1], 0, NOW)
+    log.advance_high_watermark(log.end_offset)
+    log.roll()
+    events = list(clean(disk, job_of(log)))
+    assert isinstance(events[-1], Failed)
+    assert "the records of the batch at offset 0 are out of order" in events[-1].reason
