@@ -15,6 +15,7 @@ from ottla.storage import checkpoints
 from ottla.storage.files import Files
 from ottla.storage.inspection.findings import Findings
 from ottla.storage.inspection.layout import looks_like_a_partition, read_small, said_of, why
+from ottla.storage.inspection.live import diagnose_in_use
 from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
 from ottla.storage.meta import read_meta
 
@@ -98,7 +99,7 @@ def inspect(files: Files, directory: str, scope: Scope) -> Inspection:
 
 def _look_at(files: Files, found: Inspection, directory: str, name: str, scope: Scope) -> None:
     try:
-        diagnosis = diagnose(files, directory, scope)
+        diagnosis = (diagnose_in_use if scope.in_use else diagnose)(files, directory, scope)
     except NotADirectoryError:
         scope.findings.note(
             directory, None, "has the name of a partition and is no directory; nobody reads it"

@@ -113,3 +113,50 @@ def test_a_transaction_of_which_only_the_end_is_left_may_be_missing_from_the_ind
     assert again.aborted_txns(0, again.end_offset) == []
     again.close()
     assert complaints(disk, HERE) == []
+
+
+@pytest.mark.parametrize("moment", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
+@pytest.mark.parametrize("is_endless", [False, True])
+def test_a_broker_may_compact_a_log_while_it_is_looked_at(moment, is_endless):
+    disk = SimDisk()
+    log = open_log(disk, config(cleanup_policy="compact", segment_bytes=1000, index_interval_bytes=100))
+    fill_with_keys(log)
+    log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    real, later = disk.open, [NOW]
+
+    def compact() -> None:
+        later[0] += 10**10
+        job = Job.of(
+            log,
+            cleanable(log, None, later[0]),
+            map_bytes=4096,
+            load_factor=0.9,
+            io_buffer_bytes=4096,
+            now_ms=later[0],
+        )
+        for event in clean(disk, job):
+            if isinstance(event, Group):
+                replacement = Replacement(log, event.base_offsets)
+                replacement.prepare()
+                assert replacement.commit(later[0])
+        log.remove_doomed(later[0] + 10**10)
+
+    def compacting(path, **options):
+        if path.endswith(moment):
+            disk.open = real
+            if is_endless:
+                for n in range(40):
+                    put(log, b"%d" % n * 20, epoch=9)
+                log.roll()
+                log.advance_high_watermark(log.end_offset)
+            compact()
+            disk.open = compacting if is_endless else real
+        return real(path, **options)
+
+    disk.open = compacting
+    assert complaints(disk, HERE, in_use=True) == []
+    disk.open = real
+    log.close()
+    assert complaints(disk, HERE) == []
