@@ -47,7 +47,7 @@ def _note(files: Files, path: str, recovery_point: int) -> bool:
     epochs = LeaderEpochs(files, path)
     try:
         epochs.load()
-    except (FileNotFoundError, ProtocolError):
+    except (FileNotFoundError, NotADirectoryError, ProtocolError):
         return False  # without the file, recovery believes the batches, too
     before = epochs.entries
     bases = sorted(base for name in files.names(path) if (base := offset_of(name, LOG_SUFFIX)) is not None)

@@ -95,3 +95,8 @@ def test_a_file_that_cannot_be_read_is_left_to_recovery(tmp_path, text):
     (tmp_path / RECOVERY_POINT).write_text("nonsense")
     assert note_epochs(OsFiles(), [(ORDERS_0, str(path))]) == 0
     assert opened(tmp_path) == 2
+
+
+def test_a_file_that_is_called_like_a_partition_is_none(tmp_path):
+    (tmp_path / "backup-1").touch()
+    assert note_epochs(OsFiles(), [(TopicPartition("backup", 1), str(tmp_path / "backup-1"))]) == 0
