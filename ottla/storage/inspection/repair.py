@@ -93,14 +93,14 @@ class _Repair:
             # What follows from the segments is made when they are whole.
             steps = [step for step in steps if step.kind in SEGMENTS]
             self._secure(diagnosis, name)
-        self._follow_up(steps, diagnosis, name)
+        layout = Layout.of(self._files, diagnosis.directory)
+        self._follow_up(steps, layout, diagnosis, name)
         for step in steps:
-            self._do(step, diagnosis, name)
+            self._do(step, layout, diagnosis, name)
             self._tell(step)
         return True
 
-    def _do(self, step: Step, diagnosis: Diagnosis, name: str) -> None:
-        layout = Layout.of(self._files, diagnosis.directory)
+    def _do(self, step: Step, layout: Layout, diagnosis: Diagnosis, name: str) -> None:
         base = step.segment.base_offset if step.segment else 0
         if step.kind is Kind.SWAPS:
             self._settle_swaps(diagnosis, name)
@@ -131,13 +131,12 @@ class _Repair:
 
     # --- what follows from the batches --------------------------------------------------------------------------
 
-    def _follow_up(self, steps: list[Step], diagnosis: Diagnosis, name: str) -> None:
+    def _follow_up(self, steps: list[Step], layout: Layout, diagnosis: Diagnosis, name: str) -> None:
         """Transaction indexes and snapshots, in one pass over the log from its start."""
         txns = {step.segment.base_offset for step in steps if step.kind is Kind.TXNS and step.segment}
         wanted = sorted(step.offset for step in steps if step.kind is Kind.SNAPSHOT)
         if not txns and not wanted:
             return
-        layout = Layout.of(self._files, diagnosis.directory)
         for offset in wanted:
             self._set_aside(layout.path(offset, snapshots.SUFFIX), name)
         producers = Producers()

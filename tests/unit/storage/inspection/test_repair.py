@@ -182,6 +182,25 @@ def test_an_index_is_rebuilt_whatever_it_says(disk, whole, suffix):
         assert disk.read(path) == whole[path]
 
 
+def test_a_directory_is_not_listed_anew_for_every_index(disk, monkeypatch):
+    """Ten thousand of them would take ten thousand times as long as one."""
+    listed = []
+
+    def names_of(directory: str, names=disk.names) -> list[str]:
+        listed.append(directory)
+        return names(directory)
+
+    monkeypatch.setattr(disk, "names", names_of)
+    counts = []
+    for bases in ((0,), (0, 18, 36)):
+        for base in bases:
+            disk.remove(f"{HERE}/{file_name(base, '.index')}")
+        listed.clear()
+        mended(disk)
+        counts.append(listed.count(HERE))
+    assert counts[0] == counts[1]
+
+
 def test_a_snapshot_is_written_anew_from_the_log(disk, whole):
     for base in (SECOND, LAST):
         flip(disk, f"{base}.snapshot", 20)
