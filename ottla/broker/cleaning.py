@@ -129,6 +129,8 @@ class Cleaning:
             raise KafkaError(ErrorCode.INVALID_CONFIG, detail)
         if not self._config.log_cleaner_enable:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "compaction is paused: log.cleaner.enable is false")
+        if self._config.log_cleaner_threads == 0:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "nobody compacts: log.cleaner.threads is 0")
         try:
             log.roll()
         except OSError as error:

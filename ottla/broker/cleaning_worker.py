@@ -216,4 +216,6 @@ def _environment() -> dict[str, str]:
     happens to be started in."""
     home = os.path.dirname(os.path.dirname(os.path.abspath(ottla.__file__)))
     others = [path for path in sys.path if path and path != home]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([home, *others])}
+    # A hash seed that somebody set is known to others, and by the hashes of keys it is decided what is superseded.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    return {**inherited, "PYTHONPATH": os.pathsep.join([home, *others])}

@@ -88,6 +88,9 @@ async def test_only_what_can_be_compacted_can_be_asked_for():
         topic.node.config.update({"log.cleaner.enable": "false"})
         with pytest.raises(KafkaError, match=r"log\.cleaner\.enable is false"):
             topic.cleaning.request(ORDERS)
+        topic.node.config.update({"log.cleaner.enable": "true", "log.cleaner.threads": "0"})
+        with pytest.raises(KafkaError, match=r"log\.cleaner\.threads is 0"):
+            topic.cleaning.request(ORDERS)
 
 
 @scenario
