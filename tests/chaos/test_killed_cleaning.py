@@ -96,6 +96,7 @@ def test_the_newest_of_each_key_outlives_kill_9_in_the_midst_of_compaction(tmp_p
                         asyncio.run(compact(broker.port, TOPIC, PARTITIONS))
                 acknowledged = load.counts["acknowledged"] - before
                 rounds.append(Round(plan, files, acknowledged, checks.records_left, start_s))
+                assert verify(data) == "", "while all of it goes on"
             with load.pause():
                 asyncio.run(compact(broker.port, TOPIC, PARTITIONS))
                 checks.run(broker.bootstrap_server)
