@@ -137,7 +137,9 @@ class Replay:
         seen = self.producers.get(producer.producer_id)
         if seen is None:
             return "wrote nothing that is in the log"
-        if _deciding(seen) != _deciding(producer):
+        # One that was forgotten, and then ended a transaction in which it wrote nothing here, has no batches.
+        is_new = not producer.batches and producer.epoch == seen.epoch
+        if _deciding(seen) != _deciding(producer) and not (is_new and seen.txn_first_offset == NO_OFFSET):
             return f"is {_said(producer)}, and the log says {_said(seen)}"
         return None
 

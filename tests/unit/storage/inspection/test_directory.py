@@ -20,6 +20,7 @@ from tests.unit.storage.inspection.logs import (
     TOPIC_ID,
     complaints,
     copy_of,
+    end,
     everything,
     flip,
     look,
@@ -186,6 +187,15 @@ def test_a_snapshot_must_say_what_the_log_says(disk, whole):
     write(disk, f"{LAST}.snapshot", whole[f"{SECOND}.snapshot"])
     (finding,) = complaints(disk)
     assert "and the log says" in finding.reason
+
+
+def test_a_producer_that_was_forgotten_may_end_a_transaction_in_which_it_wrote_nothing_here():
+    disk = SimDisk()
+    log = made(disk, clean=False).logs[ORDERS]
+    log.producers.expire(2**62, 1)
+    end(log, 7, commit=True, epoch=1)
+    log.close()
+    assert complaints(disk, HERE) == []
 
 
 def test_a_log_that_lost_its_beginning_is_followed_from_its_first_snapshot(disk):
