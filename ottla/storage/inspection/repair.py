@@ -80,6 +80,8 @@ class _Repair:
                     if part.startswith(stem) and part.endswith(SWAP_SUFFIX):
                         self._set_aside(f"{directory}/{part}", name)
                 self._files.sync_directory(directory)
+        for offset in diagnosis.bad_snapshots:  # with its segment a snapshot goes too
+            self._quarantine.keep(f"{directory}/{file_name(offset, snapshots.SUFFIX)}", name)
         finish_swaps(self._files, directory)
 
     def _do_all(self, steps: list[Step], diagnosis: Diagnosis, name: str) -> bool:

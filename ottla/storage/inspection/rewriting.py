@@ -31,7 +31,7 @@ from ottla.storage.segment import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
-from ottla.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swaps
+from ottla.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX
 
 INDEX_INTERVAL_BYTES = 4096
 INDEX_BYTES_MAX = 10 << 20
@@ -109,13 +109,16 @@ class Rewriting:
 
     def run(self) -> None:
         self._write()
+        self._rename(CLEANED_SUFFIX, SWAP_SUFFIX)
+        # It replaces one segment, which has its name: unlike in a compaction, nothing else is to go.
+        self._rename(SWAP_SUFFIX, "")
+
+    def _rename(self, ending: str, to: str) -> None:
         self._files.sync_directory(self._layout.directory)
         for suffix in _SUFFIXES:
-            cleaned = f"{self._stem}{suffix}{CLEANED_SUFFIX}"
-            if self._files.exists(cleaned):
-                self._files.rename(cleaned, f"{self._stem}{suffix}{SWAP_SUFFIX}")
+            if self._files.exists(f"{self._stem}{suffix}{ending}"):
+                self._files.rename(f"{self._stem}{suffix}{ending}", f"{self._stem}{suffix}{to}")
         self._files.sync_directory(self._layout.directory)
-        finish_swaps(self._files, self._layout.directory)
 
     def _write(self) -> None:
         """The new segment, beside the old one, on the disk."""

@@ -210,6 +210,18 @@ def test_a_snapshot_is_written_anew_from_the_log(disk, whole):
     ]
 
 
+def test_a_rewritten_segment_keeps_its_snapshot_and_a_bad_one_is_set_aside(disk, whole):
+    """It knows of producers whose batches may be gone."""
+    flip(disk, f"{SECOND}.log", 100)
+    assert kinds(mended(disk)) == [Kind.REWRITE]
+    assert disk.read(f"{SECOND}.snapshot") == whole[f"{SECOND}.snapshot"]
+    flip(disk, f"{SECOND}.log", 100)
+    flip(disk, f"{SECOND}.snapshot", 12)
+    mended(disk)
+    assert f"orders-0.{file_name(18, '.snapshot')}" in quarantined(disk)
+    assert disk.read(f"{SECOND}.snapshot") == whole[f"{SECOND}.snapshot"]
+
+
 def test_a_lost_commit_does_not_abort_what_it_committed(disk):
     """Its marker is gone, so that to a replay the transaction seems to go on until the next one is aborted."""
     commits = [at for at, header in iter_batches(disk.read(f"{FIRST}.log")) if header.is_control]
