@@ -17,7 +17,7 @@ from ottla.storage import epochs
 from ottla.storage.epochs import EpochStart, LeaderEpochs
 from ottla.storage.files import File, Files
 from ottla.storage.inspection.cursors import OffsetCursor, TimeCursor, TxnCursor
-from ottla.storage.inspection.findings import Finding, Findings, Severity
+from ottla.storage.inspection.findings import Findings
 from ottla.storage.inspection.layout import PASSING, Layout, read_small, said_of, why
 from ottla.storage.inspection.pieces import BATCH_BYTES_MAX, Piece, Pieces
 from ottla.storage.inspection.reigns import Reigns, believe, contradicting
@@ -201,9 +201,7 @@ class _Segment:
         reigns: Reigns,
         replay: Replay,
     ) -> None:
-        self._told: list[Finding] = []
-        self._files, self._layout, self._outer = files, layout, scope
-        self._scope = scope._replace(findings=Findings(self._told.append)) if scope.in_use else scope
+        self._files, self._layout, self._scope = files, layout, scope
         self._found, self._reigns, self._replay = found, reigns, replay
         self._path = layout.path(base, LOG_SUFFIX)
         self._is_last = base == layout.bases[-1]
@@ -224,29 +222,6 @@ class _Segment:
                 self._scope.findings.damage(self._path, None, why(error))
                 found.by_hand[self._path] = why(error)
         state.end_offset = found.end_offset
-        if self._told:
-            self._tell()
-
-    def _tell(self) -> None:
-        """What was found beside a running broker, unless it has deleted or replaced the segment meanwhile."""
-        findings = self._outer.findings
-        if any(finding.severity is not Severity.NOTE for finding in self._told) and self._has_gone():
-            findings.note(
-                self._path, None, "was deleted or replaced while it was looked at: a broker runs here"
-            )
-            return
-        for finding in self._told:
-            findings.add(*finding)
-
-    def _has_gone(self) -> bool:
-        try:
-            log = self._files.open(self._path)
-        except OSError:
-            return True
-        try:
-            return log.size() < self._state.size
-        finally:
-            log.close()
 
     def _go_over(self, log: File, stack: ExitStack) -> None:
         state, base = self._state, self._state.base_offset

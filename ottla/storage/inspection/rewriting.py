@@ -16,73 +16,38 @@ from ottla.records.batch import (
     assign_offsets,
 )
 from ottla.records.checksum import crc32c
+from ottla.storage.config import TopicConfig
 from ottla.storage.epochs import EpochStart
 from ottla.storage.files import File, Files
-from ottla.storage.index import OffsetIndex, TimeIndex
 from ottla.storage.inspection.layout import Layout
 from ottla.storage.inspection.pieces import Piece, Pieces, Window
 from ottla.storage.inspection.quarantine import Quarantine, copy
 from ottla.storage.inspection.reigns import epoch_at
-from ottla.storage.scan import SCAN_BYTES, BatchAt, parse_header, walk
+from ottla.storage.scan import SCAN_BYTES, parse_header
 from ottla.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     NO_TIMESTAMP,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
+    Segment,
 )
 from ottla.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX
 
-INDEX_INTERVAL_BYTES = 4096
-INDEX_BYTES_MAX = 10 << 20
-"""Kafka's defaults: the topic's own settings are not known here, and an index may have any density."""
+DEFAULTS = TopicConfig()
+"""The topic's own settings are not known here, and an index may have any density."""
 _SUFFIXES = (TXN_INDEX_SUFFIX, TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX)  # the log comes last
 
 
-class Indexes:
-    """The offset and time index of a segment, written as its batches go by."""
-
-    def __init__(self, files: Files, stem: str, base_offset: int, ending: str) -> None:
-        self.offsets = OffsetIndex(files, f"{stem}{INDEX_SUFFIX}{ending}", base_offset, INDEX_BYTES_MAX)
-        self.times = TimeIndex(files, f"{stem}{TIME_INDEX_SUFFIX}{ending}", base_offset, INDEX_BYTES_MAX)
-        self._newest = NO_TIMESTAMP, base_offset
-        self._unindexed = 0
-        self.offsets.entries.create()
-        self.times.entries.create()
-
-    def note(self, batch: BatchAt, position: int) -> None:
-        if batch.max_timestamp > self._newest[0]:
-            self._newest = batch.max_timestamp, batch.last_offset
-        is_full = self.offsets.is_full or self.times.is_full
-        if self._unindexed > INDEX_INTERVAL_BYTES and not is_full:
-            self.offsets.append(batch.last_offset, position)
-            self.times.append(*self._newest)
-            self._unindexed = 0
-        self._unindexed += batch.size
-
-    def finish(self) -> None:
-        self.times.append(*self._newest)
-        for entries in (self.offsets.entries, self.times.entries):
-            entries.flush()
-            entries.sync()
-            entries.close()
-
-
 def rebuild_indexes(files: Files, layout: Layout, base: int) -> None:
-    """Offset and time index of a whole segment, each replaced in one step."""
-    path = layout.path(base, LOG_SUFFIX)
-    stem = path.removesuffix(LOG_SUFFIX)
-    log = files.open(path)
+    """Offset and time index of a whole segment. An index that a crash cuts short is a shorter index."""
+    segment = Segment.open(files, layout.directory, base, DEFAULTS)
     try:
-        indexes = Indexes(files, stem, base, ".tmp")
-        for batch in walk(log, 0, log.size()):
-            indexes.note(batch, batch.position)
-        indexes.finish()
+        segment.rebuild_indexes()
+        segment.seal()
+        segment.sync()
     finally:
-        log.close()
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        files.rename(f"{stem}{suffix}.tmp", f"{stem}{suffix}")
-    files.sync_directory(layout.directory)
+        segment.abandon()
 
 
 class Rewriting:
@@ -123,26 +88,24 @@ class Rewriting:
     def _write(self) -> None:
         """The new segment, beside the old one, on the disk."""
         log = self._files.open(self._path)
-        new = self._files.open(f"{self._path}{CLEANED_SUFFIX}", create=True)
+        new = Segment.create(self._files, self._layout.directory, self._base, DEFAULTS, CLEANED_SUFFIX)
         try:
-            new.truncate(0)
-            indexes = Indexes(self._files, self._stem, self._base, CLEANED_SUFFIX)
-            self._copy_batches(log, new, indexes)
+            self._copy_batches(log, new)
+            new.seal()
             new.sync()
-            indexes.finish()
         finally:
             log.close()
-            new.close()
+            new.abandon()
         # Old records have no time of their own: how long they are kept is counted from that of the file.
         self._files.set_modified(f"{self._path}{CLEANED_SUFFIX}", self._files.modified_ms(self._path))
         self._copy_txns()
 
-    def _copy_batches(self, log: File, new: File, indexes: Indexes) -> None:
-        written, gathered = 0, bytearray()
+    def _copy_batches(self, log: File, segment: Segment) -> None:
+        new, written, gathered = segment.file, 0, bytearray()
         for piece, mended in self._kept(log):
             batch = piece.batch
             assert batch is not None
-            indexes.note(batch, written + len(gathered))
+            segment.note(batch.last_offset, written + len(gathered), batch.size, batch.max_timestamp)
             if mended is None and piece.data is None:
                 new.write_at(written, gathered)
                 written += len(gathered)
