@@ -69,6 +69,12 @@ def partition_names(files: Files, directory: str) -> Iterator[tuple[str, Partiti
             yield name, found
 
 
+def live_partition(name: str) -> TopicPartition | None:
+    """The partition of which the checkpoints speak, if a directory has this name; None for one that is out of use."""
+    found = PartitionDirectory.parse(name)
+    return found.partition if found is not None and found.state == "live" else None
+
+
 def inspect(files: Files, directory: str, scope: Scope) -> Inspection:
     """Look at a log directory, or at one partition's directory and what the one above says of it."""
     directory = directory.rstrip("/") or "/"
@@ -110,10 +116,9 @@ def _look_at(files: Files, found: Inspection, directory: str, name: str, scope: 
             found.leave(directory, why(error), scope.findings)
         return
     found.partitions[name] = diagnosis
-    parsed = PartitionDirectory.parse(name)
     _topic_id(files, found, directory, name, scope.findings)
-    if parsed is not None and parsed.state == "live" and not diagnosis.by_hand:
-        _hold_against(found, parsed.partition, diagnosis, scope.findings)
+    if (partition := live_partition(name)) is not None and not diagnosis.by_hand:
+        _hold_against(found, partition, diagnosis, scope.findings)
 
 
 def _read_checkpoints(files: Files, found: Inspection, findings: Findings) -> None:

@@ -6,12 +6,12 @@ left half-way must not take the hole that a repair makes for the end of the log.
 
 from collections.abc import Callable, Iterator
 
-from ottla.core.ids import PartitionDirectory, TopicPartition
+from ottla.core.ids import TopicPartition
 from ottla.records.batch import BatchHeader, read_header
 from ottla.storage import checkpoints, snapshots, txn_index
 from ottla.storage.files import Files, write_whole
 from ottla.storage.inspection.cursors import entries
-from ottla.storage.inspection.directory import NAMES, Inspection
+from ottla.storage.inspection.directory import NAMES, Inspection, live_partition
 from ottla.storage.inspection.findings import Findings
 from ottla.storage.inspection.layout import Layout, read_small
 from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
@@ -215,11 +215,11 @@ class _Repair:
     def _secure(self, diagnosis: Diagnosis, name: str) -> None:
         """All of the log is on the disk, and the recovery point says so."""
         self._sync(diagnosis)
-        known, parsed = self._found.checkpoints, PartitionDirectory.parse(name)
-        if parsed is None or not _is_log_directory(self._files, self._found.directory):
+        partition = live_partition(name)
+        if partition is None or not _is_log_directory(self._files, self._found.directory):
             return
-        points = dict(known.offsets.get(checkpoints.RECOVERY_POINT, {}))
-        points[parsed.partition] = diagnosis.end_offset
+        points = dict(self._found.checkpoints.offsets.get(checkpoints.RECOVERY_POINT, {}))
+        points[partition] = diagnosis.end_offset
         self._replace(checkpoints.RECOVERY_POINT, points)
 
     def _sync(self, diagnosis: Diagnosis) -> None:
@@ -260,11 +260,10 @@ class _Repair:
             self._tell(step)
 
     def _ends(self) -> dict[TopicPartition, int]:
-        parsed = {name: PartitionDirectory.parse(name) for name in self._found.partitions}
         return {
-            found.partition: self._found.partitions[name].end_offset
-            for name, found in parsed.items()
-            if found is not None and not self._found.partitions[name].by_hand
+            partition: diagnosis.end_offset
+            for name, diagnosis in self._found.partitions.items()
+            if (partition := live_partition(name)) is not None and not diagnosis.by_hand
         }
 
     def _safe_points(

@@ -277,6 +277,18 @@ def test_a_partition_that_was_copied_somewhere_else_can_be_repaired_alone(whole,
     assert disk.names("/elsewhere") == ["orders-0", kept], "no checkpoint is made up"
 
 
+def test_the_repair_of_a_stray_partition_says_nothing_of_the_one_that_took_its_name(disk, whole):
+    stray = f"{HERE}.{'a' * 32}-stray"
+    disk.make_directory(stray)
+    for path, data in whole.items():
+        if path.startswith(HERE):
+            write(disk, path.replace(HERE, stray), data)
+    write(disk, f"{stray}/{file_name(36, '.log')}", b"spoilt")
+    assert Kind.CUT in kinds(mended(disk, stray))
+    points = f"{DATA}/{checkpoints.RECOVERY_POINT}"
+    assert (disk.read(points), complaints(disk)) == (whole[points], [])
+
+
 def test_a_replacement_that_a_compaction_left_is_put_in_place_if_it_is_whole(disk, whole, records):
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         write(disk, f"{FIRST}{suffix}.swap", whole[f"{FIRST}{suffix}"])
