@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ottla.core.types import Buffer
 from ottla.storage.files import File, FileLock, OsFiles
-from ottla.storage.inspection.layout import looks_like_a_partition
+from ottla.storage.inspection.directory import log_directory_of
 from ottla.storage.lock import LOCK_NAME
 
 
@@ -162,19 +162,13 @@ def refuse_link(path: str) -> None:
         raise OSError(None, "is a link, and a repair follows none", path)
 
 
-def log_directory_of(directory: str) -> str:
-    """The directory whose lock a broker would hold: this one, or the one above a partition."""
-    own = directory.rstrip("/") or "/"
-    if looks_like_a_partition(ReadOnlyFiles(), own):
-        return os.path.dirname(os.path.abspath(own))
-    return own
-
-
 def is_in_use(directory: str) -> bool:
-    """Does a broker hold the lock of a log directory, ours (`flock`) or Kafka's (`fcntl`)?
+    """Does a broker hold the lock of a log directory or of the one above a partition, ours (`flock`) or Kafka's
+    (`fcntl`)?
 
     The question is asked by taking the lock for a moment, shared: a broker that starts just then could be refused.
     """
+    directory = log_directory_of(ReadOnlyFiles(), directory)
     try:
         fd = os.open(f"{directory}/{LOCK_NAME}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

@@ -5,13 +5,12 @@ from typing import Any
 
 import click
 
-from ottla.cli.inspection.files import GuardedFiles, ReadOnlyFiles, is_in_use, log_directory_of
+from ottla.cli.inspection.files import GuardedFiles, ReadOnlyFiles, is_in_use
 from ottla.cli.inspection.progress import Bar, bytes_below
 from ottla.cli.inspection.shared import directory_of, fields_of, json_option
 from ottla.cli.tables import document, printable, say
 from ottla.storage.inspection.directory import Inspection, inspect
 from ottla.storage.inspection.findings import Finding, Findings, Severity
-from ottla.storage.inspection.layout import looks_like_a_partition
 from ottla.storage.inspection.partition import Scope
 from ottla.storage.inspection.plan import Kind, Step, plan
 from ottla.storage.inspection.quarantine import SUFFIX
@@ -51,7 +50,7 @@ def _plan(directory: str, as_json: bool) -> None:
         for step in steps:
             _print(step)
         say(f"{directory}: {_counted(steps)}")
-        if is_in_use(log_directory_of(directory)):
+        if is_in_use(directory):
             say(f"{directory} is in use by a broker: stop it first, and look again")
     if steps or any(finding.severity is not Severity.NOTE for finding in left):
         raise click.exceptions.Exit(1)
@@ -66,9 +65,9 @@ def _counted(steps: list[Step]) -> str:
 
 def _apply(directory: str, as_json: bool) -> None:
     files = GuardedFiles()
-    if is_in_use(log_directory_of(directory)):
+    if is_in_use(directory):
         raise click.ClickException(f"{directory} is in use by a broker; stop it first")
-    lock = lock_of(files, directory, is_partition=looks_like_a_partition(files, directory))
+    lock = lock_of(files, directory)
     done: list[Step] = []
 
     def tell(step: Step) -> None:

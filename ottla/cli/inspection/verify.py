@@ -2,7 +2,7 @@
 
 import click
 
-from ottla.cli.inspection.files import ReadOnlyFiles, is_in_use, log_directory_of
+from ottla.cli.inspection.files import ReadOnlyFiles, is_in_use
 from ottla.cli.inspection.progress import Bar, bytes_below
 from ottla.cli.inspection.shared import (
     counted,
@@ -34,7 +34,7 @@ def verify(directory: str, as_json: bool, quiet: bool) -> None:
     end of a log is a note. Exit code 1 means that there is damage, or something stale.
     """
     directory = directory_of(directory, of_logs=True)
-    in_use = is_in_use(log_directory_of(directory))
+    in_use = is_in_use(directory)
     bar = Bar("verifying", bytes_below(directory))
     told: list[Finding] = []
 

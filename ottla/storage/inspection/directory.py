@@ -49,7 +49,6 @@ class Inspection:
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
     by_hand: dict[str, str] = field(default_factory=dict)
     """What only its owner can put right, and why."""
-    is_partition: bool = False
 
     def leave(self, path: str, reason: str, findings: Findings) -> None:
         self.by_hand[path] = reason
@@ -69,6 +68,13 @@ def partition_names(files: Files, directory: str) -> Iterator[tuple[str, Partiti
             yield name, found
 
 
+def log_directory_of(files: Files, directory: str) -> str:
+    """The directory whose checkpoints and lock count: this one, or the one above a partition."""
+    if not looks_like_a_partition(files, directory):
+        return directory
+    return directory.rpartition("/")[0] or ("/" if directory.startswith("/") else ".")
+
+
 def live_partition(name: str) -> TopicPartition | None:
     """The partition of which the checkpoints speak, if a directory has this name; None for one that is out of use."""
     found = PartitionDirectory.parse(name)
@@ -78,15 +84,12 @@ def live_partition(name: str) -> TopicPartition | None:
 def inspect(files: Files, directory: str, scope: Scope) -> Inspection:
     """Look at a log directory, or at one partition's directory and what the one above says of it."""
     directory = directory.rstrip("/") or "/"
-    if looks_like_a_partition(files, directory):
-        parent, _, name = directory.rpartition("/")
-        parent = parent or ("/" if directory.startswith("/") else ".")
-        found = Inspection(parent, is_partition=True)
+    found = Inspection(log_directory_of(files, directory))
+    if found.directory != directory:
         _read_checkpoints(files, found, Findings())
         found.checkpoints.broken, found.by_hand = [], {}  # they are not what was asked for
-        _look_at(files, found, directory, name, scope)
+        _look_at(files, found, directory, directory.rpartition("/")[2], scope)
         return found
-    found = Inspection(directory)
     _read_checkpoints(files, found, scope.findings)
     names = list(partition_names(files, directory))
     _meta(files, found, scope.findings)

@@ -11,7 +11,7 @@ from ottla.records.batch import BatchHeader, read_header
 from ottla.storage import checkpoints, snapshots, txn_index
 from ottla.storage.files import Files, write_whole
 from ottla.storage.inspection.cursors import entries
-from ottla.storage.inspection.directory import NAMES, Inspection, live_partition
+from ottla.storage.inspection.directory import NAMES, Inspection, live_partition, log_directory_of
 from ottla.storage.inspection.findings import Findings
 from ottla.storage.inspection.layout import Layout, read_small
 from ottla.storage.inspection.partition import Diagnosis, Scope, diagnose
@@ -31,13 +31,10 @@ Tell = Callable[[Step], None]
 ROUNDS_MAX = 4  # replacements first, then segments, then what follows from them; the last one finds nothing
 
 
-def lock_of(files: Files, directory: str, *, is_partition: bool) -> DirectoryLock:
+def lock_of(files: Files, directory: str) -> DirectoryLock:
     """The lock that a broker would hold: of the log directory, or of a partition that stands alone."""
-    own = directory.rstrip("/") or "/"
-    if not is_partition:
-        return DirectoryLock(files, own)
-    parent = own.rpartition("/")[0] or ("/" if own.startswith("/") else ".")
-    return DirectoryLock(files, parent if _is_log_directory(files, parent) else own)
+    above = log_directory_of(files, directory)
+    return DirectoryLock(files, above if _is_log_directory(files, above) else directory)
 
 
 def _is_log_directory(files: Files, directory: str) -> bool:

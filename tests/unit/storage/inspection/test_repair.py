@@ -346,15 +346,16 @@ def test_an_offset_that_is_put_right_never_reaches_into_the_next_segment(disk):
     assert all(piece.fault for piece in pieces if piece.batch and piece.batch.last_offset >= 10)
 
 
-def test_the_lock_is_the_brokers(disk):
+def test_the_lock_is_the_brokers(disk, whole):
     broker = DirectoryLock(disk, DATA)
-    for directory, is_partition in ((DATA, False), (HERE, True)):
+    for directory in (DATA, HERE):
         with pytest.raises(DirectoryInUseError):
-            lock_of(disk, directory, is_partition=is_partition)
+            lock_of(disk, directory)
     broker.close()
-    lock_of(disk, HERE, is_partition=True).close()
+    lock_of(disk, HERE).close()
     disk.make_directory("/alone/orders-0")
-    lock_of(disk, "/alone/orders-0", is_partition=True).close()
+    write(disk, f"/alone/orders-0/{file_name(0, '.log')}", whole[f"{FIRST}.log"])
+    lock_of(disk, "/alone/orders-0").close()
     assert disk.exists("/alone/orders-0/.lock")
 
 
