@@ -297,7 +297,8 @@ class Output:
             try:
                 self.segment.append(self._buffer, self._headers)
             except AppendRefused as refused:
-                raise refused.__cause__ or refused from None
+                # Compiled code sets no __cause__, but both know in the midst of what it was raised.
+                raise refused.__context__ or refused from None
             self._buffer.clear()
             self._headers.clear()
 
