@@ -41,6 +41,7 @@ COMPILED_MODULES = [
     "ottla/storage/cleaning/sieve.py",
     "ottla/storage/cleaning/transactions.py",
     "ottla/storage/cleaning/mapping.py",
+    "ottla/storage/cleaning/output.py",
     "ottla/storage/cleaning/copying.py",
     "ottla/replication/partition.py",
     "ottla/broker/intake.py",

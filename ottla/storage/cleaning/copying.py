@@ -39,13 +39,13 @@ from ottla.records.record import NO_TIMESTAMP, Record
 from ottla.records.varint import wrapping_sum
 from ottla.storage.cleaning.job import Job, LastBatch, Stats
 from ottla.storage.cleaning.offset_map import OffsetMap
+from ottla.storage.cleaning.output import Output
 from ottla.storage.cleaning.reading import Reader
 from ottla.storage.cleaning.sieve import Sifted, sift
 from ottla.storage.cleaning.transactions import PassedTxns
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
-from ottla.storage.segment import AppendRefused, Segment
-from ottla.storage.swap import CLEANED_SUFFIX
+from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
 
 RENEWED_BYTES = 16 << 10
@@ -247,60 +247,6 @@ class Copier:
 def _is_dense(offsets: OffsetMap, count: int) -> bool:
     """Do so many bits take up little beside the map? A log with large gaps has few keys for its offsets."""
     return count <= BITS_PER_KEY * offsets.keys_max
-
-
-class Output:
-    """The segment that replaces a group: written in large pieces, and under names that no log opens."""
-
-    def __init__(
-        self, files: Files, directory: str, base_offset: int, config: TopicConfig, buffer_bytes: int
-    ) -> None:
-        self._files = files
-        self.segment = Segment(files, directory, base_offset, config, CLEANED_SUFFIX)
-        self.segment.remove()  # of a cleaning that was given up: whoever still writes there writes to nowhere
-        self.segment = Segment.create(files, directory, base_offset, config, CLEANED_SUFFIX)
-        self._buffer_bytes = buffer_bytes
-        self._buffer = bytearray()
-        self._headers: list[BatchHeader] = []
-        self._end_offset = base_offset
-        self.records_read = self.bytes_read = self.records_kept = self.bytes_kept = 0
-
-    def read(self, records: int, size: int) -> None:
-        self.records_read += records
-        self.bytes_read += size
-
-    def write(self, header: BatchHeader, batch: Buffer) -> None:
-        base_offset, _, _, _, _, _, last_offset_delta, _, _, _, _, _, count = header
-        if base_offset < self._end_offset:
-            raise invalid(f"offset {base_offset} stands where {self._end_offset} was expected")
-        self._end_offset = base_offset + last_offset_delta + 1
-        self.records_kept += count
-        self.bytes_kept += len(batch)
-        self._buffer += batch
-        self._headers.append(header)
-        if len(self._buffer) >= self._buffer_bytes:
-            self._flush()
-
-    def finish(self, modified_ms: int) -> Stats:
-        self._flush()
-        self.segment.seal()
-        self.segment.sync()
-        self._files.set_modified(self.segment.path, modified_ms)
-        self.segment.close()
-        return Stats(self.records_read, self.bytes_read, self.records_kept, self.bytes_kept)
-
-    def remove(self) -> None:
-        self.segment.remove()
-
-    def _flush(self) -> None:
-        if self._buffer:
-            try:
-                self.segment.append(self._buffer, self._headers)
-            except AppendRefused as refused:
-                # Compiled code sets no __cause__, but both know in the midst of what it was raised.
-                raise refused.__context__ or refused from None
-            self._buffer.clear()
-            self._headers.clear()
 
 
 def shrunk(

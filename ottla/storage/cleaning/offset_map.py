@@ -12,8 +12,9 @@ Compiled by the optional mypyc build.
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING, Final
+
+from ottla.storage.files import aligned_buffer
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # only ever an annotation: nothing to install
@@ -34,7 +35,7 @@ class OffsetMap:
         self.slots: i64 = slots
         self.keys_max: i64 = max(1, min(int(slots * load_factor), slots - 1))
         self.count: i64 = 0
-        self._words = array("q", [0]) * (slots * WORDS)
+        self._words = aligned_buffer(slots * SLOT_BYTES, huge=True).cast("q")
 
     def put(self, key: bytes, offset: i64) -> bool:
         """Remember that the newest record of `key` so far is at `offset`. False if there is no room for another key."""

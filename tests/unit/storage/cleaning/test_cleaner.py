@@ -9,6 +9,7 @@ from ottla.records import section
 from ottla.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, records_of
 from ottla.records.builder import build
 from ottla.records.record import Record
+from ottla.storage.cleaning import output
 from ottla.storage.cleaning.cleaner import clean
 from ottla.storage.cleaning.copying import sealed
 from ottla.storage.cleaning.job import (
@@ -222,3 +223,16 @@ def test_a_tombstone_in_a_batch_whose_offsets_make_no_sense_ends_the_cleaning(de
     events = list(clean(disk, job_of(log)))
     assert isinstance(events[-1], Failed)
     assert "the records of the batch at offset 0 are out of order" in events[-1].reason
+
+
+def test_what_is_written_is_synced_on_the_way_and_a_disk_that_refuses_is_heard(monkeypatch):
+    monkeypatch.setattr(output, "SYNC_BYTES", 200)
+    disk = SimDisk()
+    log = compacted(disk, segments=6, keys=30)
+    job = job_of(log)._replace(io_buffer_bytes=100)
+    assert isinstance(list(clean(disk, job))[-1], Done)
+    disk.fail_next("sync", errno.EIO)
+    events = list(clean(disk, job))
+    assert isinstance(events[-1], Failed) and events[-1].errno == errno.EIO
+    assert not [event for event in events if isinstance(event, Group)]
+    assert names(disk) == []
