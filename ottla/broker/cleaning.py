@@ -352,7 +352,7 @@ class Cleaning:
         except OSError as error:
             self._failed(run, Failed(str(error), error.errno))
         except KafkaError as error:
-            cause = run.log.failure or error.__cause__
+            cause = run.log.failure or error.__context__  # compiled code sets no __cause__
             self._failed(run, Failed(error.detail, cause.errno if isinstance(cause, OSError) else None))
         except Exception as error:
             logger.exception("a failure of ours: could not clean %s", run.partition)

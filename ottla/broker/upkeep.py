@@ -320,7 +320,8 @@ class Upkeep:
         return directory.logs.get(partition) is log and directory in self._keeper.directories
 
     def _log_refused(self, directory: Directory, log: Log, error: KafkaError | BrokenChain | OSError) -> None:
-        cause = error if isinstance(error, OSError) else log.failure or error.__cause__
+        # Compiled code sets no __cause__, but both know in the midst of what an error was raised.
+        cause = error if isinstance(error, OSError) else log.failure or error.__context__
         if isinstance(cause, OSError):
             self._disk_refused(directory, cause, is_fatal=log.failure is not None)
         else:

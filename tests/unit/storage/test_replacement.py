@@ -76,16 +76,20 @@ def test_who_reads_one_that_was_replaced_is_not_led_to_the_next_that_had_its_nam
 def test_nor_if_a_thread_was_about_to_sync_it_when_the_reader_came(tmp_path):
     """Both open the file for the first time: it must be the same that gets another name later."""
 
-    class Interrupted(OsFiles):
+    class Interrupted:  # not derived: nothing can be from a compiled class
         meanwhile: Callable[[], object] | None = None
+        real = OsFiles(handles_max=1)
 
         def open(self, path: str, *, create: bool = False) -> OsFile:
             if self.meanwhile is not None and path.endswith(".log"):
                 todo, self.meanwhile = self.meanwhile, None
                 todo()
-            return super().open(path, create=create)
+            return self.real.open(path, create=create)
 
-    files = Interrupted(handles_max=1)
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.real, name)
+
+    files = Interrupted()
     log = Log.open(files, str(tmp_path / "orders-0"), config(cleanup_policy="compact"))
     write(log, (b"a", b"1"), (b"b", b"1"))
     log.roll()
