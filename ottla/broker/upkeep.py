@@ -320,8 +320,10 @@ class Upkeep:
         return directory.logs.get(partition) is log and directory in self._keeper.directories
 
     def _log_refused(self, directory: Directory, log: Log, error: KafkaError | BrokenChain | OSError) -> None:
-        # Compiled code sets no __cause__, but both know in the midst of what an error was raised.
-        cause = error if isinstance(error, OSError) else log.failure or error.__context__
+        cause: BaseException | None = error
+        if isinstance(error, KafkaError):
+            # Compiled code sets no __cause__, but both know in the midst of what an error was raised.
+            cause = log.failure or error.__context__
         if isinstance(cause, OSError):
             self._disk_refused(directory, cause, is_fatal=log.failure is not None)
         else:
