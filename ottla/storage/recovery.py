@@ -68,6 +68,7 @@ def _load(
     finish_swaps(files, directory)  # first: indexes that already have their name still wait for their log
     _tidy(files, directory)
     segments = _open_segments(files, directory, config, log_start_offset)
+    Snapshots(files, directory).remove_strays([segment.base_offset for segment in segments])
     loaded = Recovery(segments, LeaderEpochs(files, directory), recovery_point=recovery_point)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
     loaded.rebuilds_epochs = not _load_epochs(loaded.epochs)
@@ -92,7 +93,6 @@ def _load(
     loaded.epochs.truncate_from_end(loaded.end_offset)
     loaded.epochs.truncate_from_start(loaded.log_start_offset)
     Snapshots(files, directory).remove_beyond(loaded.end_offset)
-    Snapshots(files, directory).remove_others({segment.base_offset for segment in loaded.segments})
     _report_what_is_missing(loaded)
     loaded.recovery_point = min(recovery_point, loaded.end_offset)
     return loaded

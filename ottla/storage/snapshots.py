@@ -5,7 +5,7 @@ fails it is ignored, and the log replays from further back.
 """
 
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 
 from ottla.core.errors import ProtocolError
 from ottla.records.checksum import crc32c
@@ -107,11 +107,12 @@ class Snapshots:
     def remove(self, offset: int) -> None:
         remove_all(self._files, [self._path(offset)])
 
-    def remove_others(self, base_offsets: Collection[int]) -> None:
-        """Remove those of segments that are gone, and the one that was taken when the log was closed: it has served,
-        and may tell of transactions whose ends compaction takes away."""
-        others = [offset for offset in self.offsets() if offset not in base_offsets]
-        remove_all(self._files, (self._path(offset) for offset in others))
+    def remove_strays(self, base_offsets: Sequence[int]) -> None:
+        """Remove those that stand where no segment starts, before anybody believes them: they may tell of transactions
+        whose ends compaction took away. One within the last segment was taken when the log was closed, and stays."""
+        known = set(base_offsets)
+        strays = [o for o in self.offsets() if o not in known and o < base_offsets[-1]]
+        remove_all(self._files, (self._path(offset) for offset in strays))
 
     def remove_beyond(self, end_offset: int) -> None:
         """Remove those that speak of batches at `end_offset` or behind it, so that no crash brings them back."""

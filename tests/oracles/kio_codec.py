@@ -68,7 +68,7 @@ def _slots(entity: type, names: tuple[str, ...]) -> dict[str, "dataclasses.Field
     left = {each.name: each for each in dataclasses.fields(entity)}
     found = {}
     for name in names:
-        spellings = (name, f"{name}_", name.removesuffix("_ms"))
+        spellings = (name, f"{name}_", name.removesuffix("_ms"), name.replace("kraft", "k_raft"))
         found[name] = left.pop(next(each for each in spellings if each in left))
     assert not left, f"{entity.__qualname__} has {sorted(left)}, we do not"
     return found

@@ -57,6 +57,7 @@ MEANT = {
     rf"{_OF_BROKER}\[(listener\.security\.protocol\.map|max\.connections\.per\.ip\.overrides)\].*": (
         "a list is called a list, and kept in order"
     ),
+    rf"{_OF_BROKER}\[log\.cleaner\.enable\]\.read_only": "it pauses compaction while the broker runs",
     rf"{_OF_BROKER}\[metric\.reporters\].value": "there is no JMX",
     rf"{_OF_BROKER}\[socket\..*\].value": "the kernel chooses buffers, and a longer backlog loses no clients",
     r"AlterConfigs all brokers, .*": "see min.insync.replicas: Kafka refuses to reset it",

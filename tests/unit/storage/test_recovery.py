@@ -138,6 +138,7 @@ def test_what_a_crash_interrupted_is_tidied_away(disk):
         file_name(0, ".index"),
         file_name(0, ".log"),
         file_name(0, ".timeindex"),
+        file_name(3, ".snapshot"),
         FILE_NAME,
     ]
 
