@@ -387,7 +387,8 @@ def _read_epochs(
     files: Files, directory: str, path: str, found: Diagnosis, scope: Scope, *, has_epochs: bool
 ) -> list[EpochStart] | None:
     try:
-        read_small(files, path)  # first: nothing that is no file, or far too large
+        if not read_small(files, path):  # first: nothing that is no file, or far too large
+            raise FileNotFoundError(path)  # Kafka makes it empty, before there is an epoch
         loaded = LeaderEpochs(files, directory)
         loaded.load()
         return loaded.entries

@@ -200,7 +200,11 @@ def test_one_that_stays_away_is_not_waited_for_longer_than_an_answer_may_take(ot
 
 
 def test_an_interrupt_ends_the_waiting_and_says_what_goes_on(ottla, leaders):
-    leaders.on_look = lambda place: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    def interrupt(place):
+        leaders.looks[place] = 1  # it is still being copied, whenever the interrupt is noticed
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    leaders.on_look = interrupt
     ran = ottla("topic", "compact", "orders", "--wait")
     assert (ran.code, ran.out) == (130, "")
     assert ran.err == "ottla: nobody waits any more, but the compaction goes on\n"

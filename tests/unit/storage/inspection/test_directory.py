@@ -257,6 +257,13 @@ def test_epochs_that_the_batches_contradict_are_the_checkpoints_fault_if_many_do
     assert (finding.severity, finding.path) == (Severity.DAMAGE, f"{HERE}/leader-epoch-checkpoint")
 
 
+def test_epochs_in_an_empty_file_are_as_good_as_missing(disk):
+    """Apache Kafka makes the file before it knows an epoch, and may be stopped in between."""
+    write(disk, f"{HERE}/leader-epoch-checkpoint", b"")
+    (finding,) = complaints(disk)
+    assert (finding.severity, finding.reason) == (Severity.STALE, "is missing")
+
+
 def test_an_epoch_that_all_others_contradict_is_the_batchs_fault(disk):
     flip(disk, f"{FIRST}.log", 79 + 12, 0x40)
     (finding,) = complaints(disk)
