@@ -4,10 +4,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from ottla.records.builder import build
 from ottla.records.record import Record
@@ -127,11 +129,20 @@ def test_what_fails_is_told_and_the_next_job_is_done(tmp_path):
         assert isinstance(process.hear_until(Done), Done)
 
 
-def test_a_throttle_lets_as_much_pass_as_it_may():
+def test_a_throttle_waits_for_what_bytes_cost_at_its_rate_and_for_nothing_without_one(monkeypatch):
+    now, waits = 100.0, []
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        waits.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr("ottla.storage.cleaning.worker.time", SimpleNamespace(monotonic=lambda: now))
     throttle = Throttle()
-    throttle(10**12)  # no limit
+    monkeypatch.setattr(throttle._changed, "wait", wait)
+    throttle(10**12)
+    assert waits == []
     throttle.set_rate(1000.0)
-    start = time.monotonic()
     for _ in range(5):
-        throttle(10)
-    assert time.monotonic() - start >= 0.049, "50 bytes at 1000 a second"
+        throttle(100)
+    assert now == pytest.approx(100.5)

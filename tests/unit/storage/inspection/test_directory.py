@@ -19,7 +19,6 @@ from tests.unit.storage.inspection.logs import (
     ORDERS,
     TOPIC_ID,
     complaints,
-    copy_of,
     end,
     everything,
     flip,
@@ -29,18 +28,6 @@ from tests.unit.storage.inspection.logs import (
 )
 
 FIRST, SECOND, LAST = (f"{HERE}/{file_name(base, '')}" for base in (0, 18, 36))
-
-
-@pytest.fixture(scope="module")
-def whole() -> dict[str, bytes]:
-    disk = SimDisk()
-    made(disk)
-    return everything(disk, DATA)
-
-
-@pytest.fixture
-def disk(whole) -> SimDisk:
-    return copy_of(whole)
 
 
 def test_a_log_that_was_closed_is_clean(disk):

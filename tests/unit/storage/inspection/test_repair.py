@@ -26,7 +26,6 @@ from tests.unit.storage.inspection.logs import (
     everything,
     flip,
     look,
-    made,
     mended,
     quarantined,
     values,
@@ -34,18 +33,6 @@ from tests.unit.storage.inspection.logs import (
 )
 
 FIRST, SECOND, LAST = (f"{HERE}/{file_name(base, '')}" for base in (0, 18, 36))
-
-
-@pytest.fixture(scope="module")
-def whole() -> dict[str, bytes]:
-    disk = SimDisk()
-    made(disk)
-    return everything(disk, DATA)
-
-
-@pytest.fixture
-def disk(whole) -> SimDisk:
-    return copy_of(whole)
 
 
 @pytest.fixture(scope="module")
