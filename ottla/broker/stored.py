@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from ottla.controller.commands import ConfigResource
 from ottla.controller.configs import KINDS, resource_at
-from ottla.controller.context import NO_STATE, Context, StoredConfig, StoredTopic
+from ottla.controller.context import NO_STATE, Context, StoredConfig, StoredEpoch, StoredTopic
 from ottla.controller.partitions import is_internal, newborn
 from ottla.core.errors import ProtocolError
 from ottla.core.ids import is_topic_name
 from ottla.metadata import paths
 from ottla.metadata.fields import INT32_MAX, parse_number
-from ottla.metadata.paths import BrokerNode, ConfigNode, PartitionStateNode, TopicNode
+from ottla.metadata.paths import BrokerEpochNode, BrokerNode, ConfigNode, PartitionStateNode, TopicNode
 from ottla.metadata.store import MetadataStore, Node, NoNode
 from ottla.replication.state import BrokerImage, Endpoint, PartitionState, TopicImage
 
@@ -57,7 +57,20 @@ async def load_context(store: MetadataStore, node_id: int, epoch: int, epoch_ver
         doomed=doomed,
         configs=await _configs(store),
         skeletons=await _skeletons(store, topics.values()),
+        epochs=await load_epochs(store),
     )
+
+
+async def load_epochs(store: MetadataStore) -> dict[int, StoredEpoch]:
+    """The last life of each broker that a controller knew of."""
+    names = await store.children(paths.BROKER_EPOCHS)
+    found = await store.get_all(f"{paths.BROKER_EPOCHS}/{name}" for name in names)
+    return {
+        parse_number(path, path.rpartition("/")[2], INT32_MAX): StoredEpoch(
+            BrokerEpochNode.decode(path, node.data), node.version
+        )
+        for path, node in found.items()
+    }
 
 
 async def load_brokers(store: MetadataStore) -> list[BrokerImage]:
@@ -68,7 +81,7 @@ async def load_brokers(store: MetadataStore) -> list[BrokerImage]:
         broker = BrokerNode.decode(path, node.data)
         node_id = parse_number(path, path.rpartition("/")[2], INT32_MAX)
         endpoints = tuple(Endpoint(*endpoint) for endpoint in broker.endpoints)
-        images.append(BrokerImage(node_id, node.created, endpoints, broker.rack))
+        images.append(BrokerImage(node_id, node.created, endpoints, broker.rack, broker.previous_epoch))
     return sorted(images)
 
 
@@ -128,6 +141,9 @@ def _state(state: PartitionState, topic: TopicNode, states: Mapping[str, Node]) 
         leader_epoch=stored.leader_epoch,
         isr=stored.isr,
         partition_epoch=states[path].version,
+        elr=stored.elr,
+        last_known_leader=stored.last_known_leader,
+        is_recovering=stored.is_recovering,
     )
 
 

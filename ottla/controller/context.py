@@ -1,6 +1,6 @@
 """The cluster as the controller knows it. Decisions read it; only `apply` changes it, after the store has."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,6 +39,20 @@ class StoredTopic(NamedTuple):
     version: int
 
 
+class StoredEpoch(NamedTuple):
+    """The last life of a broker that a controller knew of, and the version of its node."""
+
+    epoch: int
+    version: int
+
+
+class Policy(NamedTuple):
+    """What a topic's settings say about electing its leaders."""
+
+    min_insync_replicas: int = 1
+    allows_unclean: bool = False
+
+
 @dataclass(slots=True)
 class Context:
     """`epoch` is ours as controller, `epoch_version` the version of its node: every write checks it."""
@@ -50,6 +64,11 @@ class Context:
     topics: dict[str, StoredTopic] = field(default_factory=dict)
     doomed: dict[str, StoredTopic | None] = field(default_factory=dict)
     configs: dict[ConfigResource, StoredConfig] = field(default_factory=dict)
+    epochs: dict[int, StoredEpoch] = field(default_factory=dict)
+    """Every broker that has ever been here. One that lives in another epoch than this has died since."""
+    shutting_down: set[int] = field(default_factory=set)
+    """Brokers that have asked for a controlled shutdown: they lead nothing, and join no ISR."""
+    policy: Callable[[str], Policy] = lambda topic: Policy()
     skeletons: frozenset[str] = frozenset()
     """Nodes that are there already above states that are not: a controller died while it created a topic."""
     _names: dict[str, str] = field(default_factory=dict)

@@ -37,7 +37,15 @@ def store(
 
     A state that is new needs the nodes above it: those that are not in `skeleton` are made, and join it.
     """
-    node = PartitionStateNode(state.leader, state.leader_epoch, state.isr, controller_epoch)
+    node = PartitionStateNode(
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        controller_epoch,
+        state.elr,
+        state.last_known_leader,
+        state.is_recovering,
+    )
     path = PartitionStateNode.path(state.topic, state.partition)
     if state.partition_epoch != NO_STATE:
         after = state._replace(partition_epoch=state.partition_epoch + 1)

@@ -16,6 +16,9 @@ from ottla.metadata.fields import INT32_MAX, INT64_MAX, Fields, parse_number
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([^\[\]]*)\]|([^:\[\]]*)):(-?[0-9]{1,5})")
 BROKERS = "/brokers/ids"
+BROKER_EPOCHS = "/brokers/epochs"
+CONFIG_CHANGES = "/config/changes"
+"""Changes with every change of settings, in the same step: brokers watch it, and read again what is configured."""
 TOPICS = "/brokers/topics"
 DELETED_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
@@ -23,8 +26,8 @@ DEFAULT_ENTITY = "<default>"
 """The name under which settings of all brokers are kept."""
 
 LAYOUT = (
-    "/admin", "/admin/delete_topics", "/brokers", "/brokers/ids", "/brokers/topics", "/cluster", "/config",
-    "/config/brokers", "/config/client-metrics", "/config/groups", "/config/topics",
+    "/admin", "/admin/delete_topics", "/brokers", "/brokers/epochs", "/brokers/ids", "/brokers/topics", "/cluster",
+    "/config", "/config/brokers", "/config/changes", "/config/client-metrics", "/config/groups", "/config/topics",
 )  # fmt: skip
 """Nodes without data that must be there before the others; parents first."""
 
@@ -43,6 +46,8 @@ class BrokerNode(NamedTuple):
 
     endpoints: tuple[EndpointNode, ...]
     rack: str | None = None
+    previous_epoch: int = -1
+    """The broker's life before, if it was ended by a clean shutdown. Ours alone: Kafka's tools ignore it."""
 
     @staticmethod
     def path(node_id: int) -> str:
@@ -61,7 +66,11 @@ class BrokerNode(NamedTuple):
             "listener_security_protocol_map": {e.listener: e.security_protocol for e in self.endpoints},
             "features": {},
         }
-        return _dump(fields | ({"rack": self.rack} if self.rack is not None else {}))
+        if self.rack is not None:
+            fields["rack"] = self.rack
+        if self.previous_epoch >= 0:
+            fields["previous_epoch"] = str(self.previous_epoch)
+        return _dump(fields)
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> "BrokerNode":
@@ -76,7 +85,32 @@ class BrokerNode(NamedTuple):
             endpoints.append(
                 EndpointNode(listener, protocols.text(listener), bracketed or host or "", int(port))
             )
-        return cls(tuple(endpoints), node.text("rack") if "rack" in node.fields else None)
+        return cls(
+            tuple(endpoints),
+            node.text("rack") if "rack" in node.fields else None,
+            parse_number(path, node.text("previous_epoch"), INT64_MAX)
+            if "previous_epoch" in node.fields
+            else -1,
+        )
+
+
+class BrokerEpochNode:
+    """`/brokers/epochs/N`: the last life of a broker that a controller knew of. Ours alone.
+
+    Whoever is controller next knows by it that a broker has died and come back unseen.
+    """
+
+    @staticmethod
+    def path(node_id: int) -> str:
+        return f"{BROKER_EPOCHS}/{node_id}"
+
+    @staticmethod
+    def encode(epoch: int) -> bytes:
+        return str(epoch).encode()
+
+    @staticmethod
+    def decode(path: str, data: bytes) -> int:
+        return parse_number(path, data.decode("ascii", "replace"), INT64_MAX)
 
 
 class ControllerNode:
@@ -158,6 +192,10 @@ class PartitionStateNode(NamedTuple):
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = -1
+    is_recovering: bool = False
+    """These three are ours alone, and written only where they say something."""
 
     @staticmethod
     def parents(topic: str, partition: int) -> tuple[str, str]:
@@ -170,8 +208,13 @@ class PartitionStateNode(NamedTuple):
     def encode(self) -> bytes:
         return (
             f'{{"controller_epoch":{self.controller_epoch},"leader":{self.leader},"version":1,'
-            f'"leader_epoch":{self.leader_epoch},"isr":[{",".join(map(str, self.isr))}]}}'
+            f'"leader_epoch":{self.leader_epoch},"isr":[{",".join(map(str, self.isr))}]{self._more()}}}'
         ).encode()
+
+    def _more(self) -> str:
+        more = f',"elr":[{",".join(map(str, self.elr))}]' if self.elr else ""
+        more += f',"last_known_leader":{self.last_known_leader}' if self.last_known_leader >= 0 else ""
+        return more + (',"recovering":1' if self.is_recovering else "")
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> "PartitionStateNode":
@@ -181,6 +224,9 @@ class PartitionStateNode(NamedTuple):
             node.number("leader_epoch"),
             node.ids("isr"),
             node.number("controller_epoch"),
+            node.ids("elr") if "elr" in node.fields else (),
+            node.number("last_known_leader", low=-1) if "last_known_leader" in node.fields else -1,
+            bool(node.number("recovering")) if "recovering" in node.fields else False,
         )
 
 

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from ottla.core.ids import TopicPartition
 
 NO_LEADER = -1
+NO_EPOCH = -1
+"""Of a broker: not known, or none."""
 
 
 class PartitionState(NamedTuple):
@@ -24,6 +26,12 @@ class PartitionState(NamedTuple):
     removing: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
     is_new: bool = False
+    elr: tuple[int, ...] = ()
+    """Eligible leader replicas (KIP-966): not in sync any more, but they have every record that was committed."""
+    last_known_leader: int = NO_LEADER
+    """Who led last, while nobody in sync or eligible is left."""
+    is_recovering: bool = False
+    """The leader was elected though it may lack committed records."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -49,12 +57,14 @@ class Endpoint(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """A live broker. `epoch` tells its lives apart."""
+    """A live broker. `epoch` tells its lives apart. `previous_epoch` is the life before, if it ended with a clean
+    shutdown: whoever cannot name it may have lost what it had not yet written to the disk."""
 
     node_id: int
     epoch: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
+    previous_epoch: int = NO_EPOCH
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
