@@ -1,7 +1,8 @@
 """What can be set about a broker: Kafka's keys that this broker obeys, and a few of its own.
 
-The keys of coordinators are in `config_coordinators`, those of the cleaner in `config_cleaner`, those that are read and
-not obeyed in `config_ignored`; the broker-wide twins of topic keys (`log.retention.ms`) are derived from `TopicConfig`.
+The keys of coordinators are in `config_coordinators`, those of the cleaner in `config_cleaner`, those of replication in
+`config_replication`, those that are read and not obeyed in `config_ignored`; the broker-wide twins of topic keys
+(`log.retention.ms`) are derived from `TopicConfig`.
 """
 
 import re
@@ -9,6 +10,7 @@ import re
 from ottla.broker.config_cleaner import CleanerConfig
 from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
+from ottla.broker.config_replication import ReplicationConfig
 from ottla.broker.listeners import listeners_of, parse_address
 from ottla.core.config import (
     Bytes,
@@ -31,7 +33,7 @@ _OVERRIDE = re.compile(r"[^\s:]+(:[^\s:]*)*:[0-9]{1,10}")
 _EACH_NAMED = Check("without an empty entry", lambda words: all(words))
 
 
-class BrokerConfig(IgnoredConfig, CleanerConfig, CoordinatorConfig, topics=TopicConfig):
+class BrokerConfig(IgnoredConfig, CleanerConfig, CoordinatorConfig, ReplicationConfig, topics=TopicConfig):
     """Settings of one broker. They are read from server.properties, from `--set`, or from `OTTLA_*` variables:
     `OTTLA_LOG_DIRS` is `log.dirs`."""
 

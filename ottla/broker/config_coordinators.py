@@ -237,6 +237,7 @@ class CoordinatorConfig(Config):
     )
 
     def check(self) -> None:
+        super().check()
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
         for what in "session.timeout.ms", "heartbeat.interval.ms":

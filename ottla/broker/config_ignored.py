@@ -14,7 +14,6 @@ from ottla.core.values import INT16_MAX, INT32_MAX
 _THREADS = "requests are served by one event loop"
 _CONTROLLER = "the controller is part of the broker"
 _METADATA_LOG = "metadata is in a database, not in a log"
-_REPLICATION = "there are no followers yet"
 _PURGATORY = "requests wait without a purgatory"
 _SHARE = "there are no share groups"
 _QUOTA = "there are no quotas yet"
@@ -36,7 +35,7 @@ _READ_ONLY: list[_Row] = [
         10_000,
         "a transaction is aborted at the very moment its time is up",
     ),
-    ("request.timeout.ms", _DURATION, 30_000, _REPLICATION),
+    ("request.timeout.ms", _DURATION, 30_000, "`replica.socket.timeout.ms` says it"),
     ("broker.id.generation.enable", bool, True, "`node.id` has a default"),
     ("reserved.broker.max.id", int, 1000, "`node.id` has a default"),
     ("connection.failed.authentication.delay.ms", _DURATION, 100, "there is no authentication yet"),
@@ -65,15 +64,7 @@ _READ_ONLY: list[_Row] = [
     ("metadata.max.retention.bytes", Bytes, 100 << 20, _METADATA_LOG),
     ("metadata.max.retention.ms", Duration, 604_800_000, _METADATA_LOG),
     ("metadata.max.idle.interval.ms", _DURATION, 500, _METADATA_LOG),
-    ("replica.lag.time.max.ms", Duration, 30_000, _REPLICATION),
-    ("replica.socket.timeout.ms", _DURATION, 30_000, _REPLICATION),
-    ("replica.socket.receive.buffer.bytes", _BYTES, 64 << 10, _REPLICATION),
-    ("replica.fetch.max.bytes", _BYTES, 1 << 20, _REPLICATION),
-    ("replica.fetch.wait.max.ms", _DURATION, 500, _REPLICATION),
-    ("replica.fetch.min.bytes", _BYTES, 1, _REPLICATION),
-    ("replica.fetch.backoff.ms", _DURATION, 1_000, _REPLICATION),
-    ("replica.fetch.response.max.bytes", _BYTES, 10 << 20, _REPLICATION),
-    ("replica.selector.class", str, None, _REPLICATION),
+    ("replica.socket.receive.buffer.bytes", _BYTES, 64 << 10, "the kernel adapts it"),
     ("inter.broker.protocol.version", str, None, "brokers agree on versions by themselves"),
     ("log.message.format.version", str, None, "records are always written in format 2"),
     ("fetch.purgatory.purge.interval.requests", int, 1000, _PURGATORY),
@@ -112,7 +103,6 @@ _CHANGEABLE: list[_Row] = [
     ("num.network.threads", int, 3, _THREADS),
     ("num.io.threads", int, 8, _THREADS),
     ("num.recovery.threads.per.data.dir", int, 2, _THREADS),
-    ("num.replica.fetchers", int, 1, _REPLICATION),
     ("background.threads", int, 10, _THREADS),
     (
         "max.connection.creation.rate",
@@ -121,8 +111,6 @@ _CHANGEABLE: list[_Row] = [
         "connections are cheap to refuse: see `max.connections`",
     ),
     ("metric.reporters", Words, (), "metrics are Prometheus', see `http.listen`"),
-    ("leader.replication.throttled.rate", Long, 2**63 - 1, _QUOTA),
-    ("follower.replication.throttled.rate", Long, 2**63 - 1, _QUOTA),
     ("replica.alter.log.dirs.io.max.bytes.per.second", Long, 2**63 - 1, _QUOTA),
 ]
 

@@ -4,6 +4,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.config_cleaner import CleanerConfig
 from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
+from ottla.broker.config_replication import ReplicationConfig
 from ottla.core.config import Scope
 from ottla.storage.config import TopicConfig
 
@@ -16,7 +17,7 @@ def test_each_gives_the_reason_why_it_has_no_effect():
 def test_none_is_declared_a_second_time_where_it_would_be_obeyed():
     obeyed = {
         key.name
-        for kind in (BrokerConfig, CleanerConfig, CoordinatorConfig)
+        for kind in (BrokerConfig, CleanerConfig, CoordinatorConfig, ReplicationConfig)
         for key in vars(kind).values()
         if hasattr(key, "doc")
     }
