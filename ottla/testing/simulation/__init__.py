@@ -7,5 +7,5 @@ replicated_log   one partition with a leader, epochs, a high watermark and failo
 producer_states  who may write to a partition in a transaction
 shard_host       hosts a `Machine` on such a partition: decide, append, apply, reply at the high watermark
 
-The same seed gives the same run, to the last event. No wall clock, no threads, no asyncio.
+The same seed gives the same run, to the last event. No wall clock and no threads.
 """

@@ -82,6 +82,26 @@ class World:
         self._number = 0
         self._nodes: dict[str, _Status] = {}
         self._invariants: dict[str, Invariant] = {}
+        self._violation: Violation | None = None
+        self._closers: list[Callable[[], None]] = []
+        self.counts: dict[str, int] = {}
+        """How often what is rare has happened, by name."""
+
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The run is over: let go of everything."""
+        closers, self._closers = self._closers, []
+        for closer in closers:
+            closer()
+        self._queue.clear()
+
+    def at_close(self, closer: Callable[[], None]) -> None:
+        self._closers.append(closer)
 
     # --- time and chance
 
@@ -119,6 +139,10 @@ class World:
 
     def is_up(self, name: str) -> bool:
         return self._nodes[name].is_up
+
+    def life(self, name: str) -> int:
+        """How often it has crashed. What a node has in memory belongs to one life."""
+        return self._nodes[name].life
 
     def is_running(self, name: str) -> bool:
         """Up, and not paused."""
@@ -195,11 +219,16 @@ class World:
         """Add a line to the trace."""
         self.trace.add(self.now_ms, text)
 
+    def sometimes(self, name: str) -> None:
+        """Something rare has happened. Runs that never see it prove less than they seem to."""
+        self.counts[name] = self.counts.get(name, 0) + 1
+
     def violate(self, name: str, sentence: str) -> None:
-        """Stop the run: something does not hold."""
-        raise Violation(
-            f"seed {self.seed}, at {self.now_ms} ms, after event {self.events}: {name}: {sentence}\n{self.trace.tail()}"
-        )
+        """Stop the run: something does not hold. It does so even if whoever called handles the exception."""
+        if self._violation is None:
+            where = f"seed {self.seed}, at {self.now_ms} ms, after event {self.events}"
+            self._violation = Violation(f"{where}: {name}: {sentence}\n{self.trace.tail()}")
+        raise self._violation
 
     def step(self) -> bool:
         """Run the next event; False when there is none."""
@@ -213,6 +242,8 @@ class World:
                 continue
             self.events += 1
             event.call(*event.arguments)
+            if self._violation is not None:
+                raise self._violation
             for name, invariant in self._invariants.items():
                 sentence = invariant()
                 if sentence is not None:
