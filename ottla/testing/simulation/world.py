@@ -76,6 +76,8 @@ class World:
         self.now_ms = 0
         self.events = 0
         self.trace = Trace(trace_lines_max)
+        self.is_traced = trace_lines_max > 0
+        """Without a trace a run is faster; its digest then says nothing."""
         self.network = Network(self.stream("network"), weather)
         self._ties = self.stream("ties")
         self._queue: list[tuple[int, int, int, Event]] = []
@@ -184,7 +186,7 @@ class World:
     def send(self, sender: str, receiver: str, message: Any) -> None:
         """Hand a message to the network. Nobody is told what becomes of it."""
         delays = self.network.fate(sender, receiver)
-        if not delays:
+        if not delays and self.is_traced:
             self.note(f"{sender} -> {receiver} lost: {label(message)}")
         for delay_ms in delays:
             # It belongs to the receiver only once it is there: a restarted node gets what was sent to its former life.
@@ -197,7 +199,8 @@ class World:
     def _arrive(self, sender: str, receiver: str, message: Any) -> None:
         status = self._nodes[receiver]
         if not status.is_up or self.network.is_cut(sender, receiver):
-            self.note(f"{sender} -> {receiver} lost on arrival: {label(message)}")
+            if self.is_traced:
+                self.note(f"{sender} -> {receiver} lost on arrival: {label(message)}")
             return
         event = Event(self._deliver, (sender, receiver, message), receiver, status.life)
         if status.is_paused:
@@ -206,7 +209,8 @@ class World:
             self._deliver(sender, receiver, message)
 
     def _deliver(self, sender: str, receiver: str, message: Any) -> None:
-        self.note(f"{sender} -> {receiver}: {label(message)}")
+        if self.is_traced:
+            self.note(f"{sender} -> {receiver}: {label(message)}")
         self._nodes[receiver].node.receive(sender, message)
 
     # --- running
@@ -217,7 +221,8 @@ class World:
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
-        self.trace.add(self.now_ms, text)
+        if self.is_traced:
+            self.trace.add(self.now_ms, text)
 
     def sometimes(self, name: str) -> None:
         """Something rare has happened. Runs that never see it prove less than they seem to."""
