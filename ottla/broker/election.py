@@ -136,7 +136,7 @@ class ControllerHost:
                 self._metadata.update(controller_id=controller_id)
                 return
             logger.info("broker %d is the controller, epoch %d", self.node_id, self._claim.epoch)
-            await self._begin(self._claim, born={self.node_id})
+            await self._begin(self._claim)
 
     async def resign(self) -> None:
         """Decide nothing from now on. Whoever closes the store's session lets others take over."""
@@ -286,12 +286,12 @@ class ControllerHost:
             return self.node_id if claim else ControllerNode.decode(found[ControllerNode.path].data)
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the metadata store does not come to rest")
 
-    async def _begin(self, claim: Claim, born: Collection[int] = ()) -> Context:
+    async def _begin(self, claim: Claim) -> Context:
         """Take over as controller: read everything, set it right, and finish what was left half-done."""
         context = await load_context(self._store, self.node_id, claim.epoch, claim.version)
         self._orders.follow_configs({resource: config.values for resource, config in context.configs.items()})
         await self._carry_out(context, configs.drop_orphans(context))
-        await self._carry_out(context, brokers.begin(context, born))
+        await self._carry_out(context, brokers.begin(context))
         await self._bury(context)
         self._context = context
         return context

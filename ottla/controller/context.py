@@ -1,5 +1,6 @@
 """The cluster as the controller knows it. Decisions read it; only `apply` changes it, after the store has."""
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,6 +11,9 @@ from ottla.controller.decision import (
     Change,
     ConfigDropped,
     ConfigStored,
+    DeletionStored,
+    EpochStored,
+    ShutdownBegun,
     TopicBuried,
     TopicChanged,
     TopicDoomed,
@@ -46,6 +50,14 @@ class StoredEpoch(NamedTuple):
     version: int
 
 
+class StoredDeletion(NamedTuple):
+    """Replicas that a broker has lost and still has to delete, and the version of the node that says so."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    version: int
+
+
 class Policy(NamedTuple):
     """What a topic's settings say about electing its leaders."""
 
@@ -68,6 +80,8 @@ class Context:
     """Every broker that has ever been here. One that lives in another epoch than this has died since."""
     shutting_down: set[int] = field(default_factory=set)
     """Brokers that have asked for a controlled shutdown: they lead nothing, and join no ISR."""
+    deletions: dict[tuple[int, uuid.UUID], StoredDeletion] = field(default_factory=dict)
+    """What brokers have not deleted yet, by broker and topic id."""
     policy: Callable[[str], Policy] = lambda topic: Policy()
     skeletons: frozenset[str] = frozenset()
     """Nodes that are there already above states that are not: a controller died while it created a topic."""
@@ -99,7 +113,20 @@ class Context:
                 if self._names.get(collision_key(name)) == name:
                     del self._names[collision_key(name)]
             case BrokersChanged(brokers):
+                lives = {broker.node_id: broker.epoch for broker in brokers}
+                # Who has asked to stop and is gone, or back in another life, has stopped.
+                self.shutting_down = {
+                    id for id in self.shutting_down if lives.get(id) == self.brokers[id].epoch
+                }
                 self.brokers = {broker.node_id: broker for broker in brokers}
+            case EpochStored(broker, epoch, version):
+                self.epochs[broker] = StoredEpoch(epoch, version)
+            case ShutdownBegun(broker):
+                self.shutting_down.add(broker)
+            case DeletionStored(broker, topic_id, name, partitions, version):
+                self.deletions.pop((broker, topic_id), None)
+                if partitions:
+                    self.deletions[broker, topic_id] = StoredDeletion(name, partitions, version)
             case ConfigStored(resource, values, version):
                 self.configs[resource] = StoredConfig(values, version)
             case ConfigDropped(resource):

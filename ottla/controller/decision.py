@@ -6,6 +6,7 @@ of them has happened when the lights go out, the next controller can finish. Whe
 controller's own memory up to date, and `effects` are what the brokers are told then.
 """
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -41,6 +42,20 @@ class BrokersChanged(NamedTuple):
     brokers: tuple[BrokerImage, ...]
 
 
+class EpochStored(NamedTuple):
+    """This is the last life of a broker that we know of. `version` is that of its node."""
+
+    broker: int
+    epoch: int
+    version: int
+
+
+class ShutdownBegun(NamedTuple):
+    """A broker is about to stop: it is not to lead, nor to join an ISR, until its next life."""
+
+    broker: int
+
+
 class ConfigStored(NamedTuple):
     """The settings of a resource are these now. `version` is that of its node."""
 
@@ -55,7 +70,28 @@ class ConfigDropped(NamedTuple):
     resource: ConfigResource
 
 
-Change = TopicChanged | TopicDoomed | TopicBuried | BrokersChanged | ConfigStored | ConfigDropped
+class DeletionStored(NamedTuple):
+    """A broker has to delete these replicas of a topic, which it has lost; none, when it has. `version` is that of the
+    node."""
+
+    broker: int
+    topic_id: uuid.UUID
+    topic: str
+    partitions: tuple[int, ...]
+    version: int
+
+
+Change = (
+    TopicChanged
+    | TopicDoomed
+    | TopicBuried
+    | BrokersChanged
+    | EpochStored
+    | ShutdownBegun
+    | DeletionStored
+    | ConfigStored
+    | ConfigDropped
+)
 
 
 class LeaderAndIsr(NamedTuple):

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from ottla.controller.context import INTERNAL_TOPICS, NO_STATE
-from ottla.controller.decision import LeaderAndIsr
+from ottla.controller import tables
+from ottla.controller.context import INTERNAL_TOPICS, NO_STATE, Context
+from ottla.controller.decision import Decision, LeaderAndIsr, TopicChanged, UpdateMetadata
+from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import PartitionStateNode
 from ottla.metadata.store import Create, Op, Set
 from ottla.replication.state import NO_LEADER, PartitionState, TopicImage
@@ -30,13 +32,20 @@ def skeleton(topic: TopicImage, known: frozenset[str] = frozenset()) -> set[str]
     return set(known)
 
 
+def differs(before: PartitionState, after: PartitionState) -> bool:
+    """Is there something to be written? Whose disk has failed is not: brokers find out again."""
+    return before != after and before._replace(offline=after.offline) != after
+
+
 def store(
-    state: PartitionState, controller_epoch: int, skeleton: set[str]
+    state: PartitionState, controller_epoch: int, skeleton: set[str], before: PartitionState | None = None
 ) -> tuple[list[Op], PartitionState]:
     """The writes that make a state last, and the state with the epoch that they give it.
 
-    A state that is new needs the nodes above it: those that are not in `skeleton` are made, and join it.
+    A state that is new needs the nodes above it: those that are not in `skeleton` are made, and join it. Whoever has
+    the state before gives it: that one may follow upon the other is checked.
     """
+    tables.check_state(state, before)
     node = PartitionStateNode(
         state.leader,
         state.leader_epoch,
@@ -53,6 +62,35 @@ def store(
     parents = [p for p in PartitionStateNode.parents(state.topic, state.partition) if p not in skeleton]
     skeleton.update(parents)
     return [*map(Create, parents), Create(path, node.encode())], state._replace(partition_epoch=0)
+
+
+def change(
+    context: Context, states: Iterable[PartitionState], *, orders_too: bool = True
+) -> tuple[Decision, dict[TopicPartition, PartitionState]]:
+    """Put these states in the place of those that are known, and tell everybody: one call each. Returns them as they
+    will be, too. Without `orders_too` only metadata is told: no replica has to do anything."""
+    decision = Decision()
+    changed: dict[TopicPartition, PartitionState] = {}
+    images: dict[str, list[PartitionState]] = {}
+    for state in states:
+        stored = context.topics[state.topic]
+        before = stored.image.partitions[state.partition]
+        if state == before:
+            continue
+        if differs(before, state):
+            writes, state = store(state, context.epoch, skeleton(stored.image, context.skeletons), before)
+            decision.writes += writes
+        changed[state.topic_partition] = state
+        images.setdefault(state.topic, list(stored.image.partitions))[state.partition] = state
+    shown = []
+    for name, all_states in images.items():
+        stored = context.topics[name]
+        shown.append(settled(stored.image._replace(partitions=tuple(all_states))))
+        decision.changes.append(TopicChanged(shown[-1], stored.version))
+    if shown:
+        decision.effects += orders(changed.values(), context.brokers) if orders_too else []
+        decision.effects += [UpdateMetadata(id, tuple(shown)) for id in context.brokers]
+    return decision, changed
 
 
 def settled(topic: TopicImage) -> TopicImage:
