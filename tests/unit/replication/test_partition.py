@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.replication.exchange import BrokerLife, FetchQuestion
 from ottla.replication.partition import ALL_REPLICAS, Partition
 from ottla.replication.state import NO_LEADER, PartitionState
 from ottla.storage.config import TopicConfig
@@ -36,6 +37,13 @@ def partition_of(first=None, disk=None, high_watermark=0, **settings):
 
 def put(partition, *values, acks=1, **how):
     return partition.append(batch(*(values or (b"v",)), **how), acks, NOW)
+
+
+def fetched(partition, replica, offset, *, epoch=1, now_ms=0):
+    """A follower asks for `offset`, in a history that is ours."""
+    last = partition.log.epochs.epoch_at(offset - 1)
+    question = FetchQuestion(offset, -1 if last is None else last, partition.leader_epoch, 0)
+    return partition.follower_fetch(BrokerLife(replica, epoch), question, now_ms)
 
 
 def refusal(call, *args, **how):
@@ -110,7 +118,7 @@ def test_a_new_epoch_of_the_same_leader_lets_nobody_go():
     put(partition, acks=ALL_REPLICAS)
     waiting = watch(partition.high_watermark, 1)
     partition.follow_orders(state(epoch=6, partition_epoch=2, replicas=(1, 2)))
-    partition.follower_fetched(2, 1)
+    fetched(partition, 2, 1)
     assert waiting == [None]
 
 
@@ -149,18 +157,18 @@ def test_records_are_committed_when_the_slowest_in_sync_has_them():
     partition = partition_of(state(replicas=(1, 2, 3)))
     put(partition, b"a", b"b", b"c")
     assert partition.high_watermark.value == 0
-    partition.follower_fetched(2, 3)
+    fetched(partition, 2, 3)
     assert partition.high_watermark.value == 0, "nobody has heard of broker 3"
-    partition.follower_fetched(3, 1)
+    fetched(partition, 3, 1)
     assert partition.high_watermark.value == 1
-    partition.follower_fetched(3, 3)
+    fetched(partition, 3, 3)
     assert partition.high_watermark.value == 3
 
 
 def test_who_is_not_in_sync_is_not_waited_for():
     partition = partition_of(state(replicas=(1, 2, 3), isr=(1, 2)))
     put(partition)
-    partition.follower_fetched(2, 1)
+    fetched(partition, 2, 1)
     assert partition.high_watermark.value == 1
 
 
@@ -175,8 +183,8 @@ def test_a_smaller_circle_commits_what_it_has():
 def test_the_high_watermark_never_goes_back():
     partition = partition_of(state(replicas=(1, 2)))
     put(partition, b"a", b"b")
-    partition.follower_fetched(2, 2)
-    partition.follower_fetched(2, 0)
+    fetched(partition, 2, 2)
+    fetched(partition, 2, 0)
     assert partition.high_watermark.value == 2
     partition.follow_orders(state(epoch=6, partition_epoch=2, replicas=(1, 2, 3)))
     assert partition.high_watermark.value == 2, "a new leader knows nothing of its followers, but this"
@@ -184,7 +192,7 @@ def test_the_high_watermark_never_goes_back():
 
 def test_a_new_epoch_asks_its_followers_anew():
     partition = partition_of(state(replicas=(1, 2)))
-    partition.follower_fetched(2, 0)
+    fetched(partition, 2, 0)
     partition.follow_orders(state(epoch=6, partition_epoch=2, replicas=(1, 2)))
     put(partition)
     assert partition.high_watermark.value == 0
@@ -193,14 +201,14 @@ def test_a_new_epoch_asks_its_followers_anew():
 def test_a_replica_that_is_added_within_an_epoch_is_heard_and_the_others_are_not_forgotten():
     partition = partition_of(state(replicas=(1, 2)))
     put(partition)
-    partition.follower_fetched(2, 1)
+    fetched(partition, 2, 1)
     partition.follow_orders(state(partition_epoch=2, replicas=(1, 2, 3), isr=(1, 2)))
     assert partition.has_follower(3)
-    partition.follower_fetched(3, 1)
+    fetched(partition, 3, 1)
     partition.follow_orders(state(partition_epoch=3, replicas=(1, 2, 3)))
     put(partition)
-    partition.follower_fetched(2, 2)
-    partition.follower_fetched(3, 2)
+    fetched(partition, 2, 2)
+    fetched(partition, 3, 2)
     assert partition.high_watermark.value == 2
 
 
@@ -209,7 +217,7 @@ def test_strangers_and_ourselves_are_no_followers():
     put(partition)
     for stranger in (1, 9):
         assert not partition.has_follower(stranger)
-        partition.follower_fetched(stranger, 1)
+        assert refusal(fetched, partition, stranger, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.high_watermark.value == 0
 
 
@@ -222,7 +230,7 @@ def test_the_high_watermark_is_the_least_of_what_all_in_sync_have(steps):
             put(partition)
         else:
             reached[what] = min(number, partition.log.end_offset)
-            partition.follower_fetched(what, reached[what])
+            fetched(partition, what, reached[what])
         expected = max(before, min(partition.log.end_offset, *reached.values()))
         assert partition.high_watermark.value == partition.log.high_watermark == max(0, expected)
         before = max(0, expected)
@@ -278,7 +286,7 @@ def test_followers_see_everything_and_consumers_what_is_committed_or_stable():
     put(partition, b"a")
     put(partition, b"b", producer=(7, 0, 0), is_transactional=True)
     put(partition, b"c")
-    partition.follower_fetched(2, 2)
+    fetched(partition, 2, 2)
     ends = [
         partition.fetchable_end(0),
         partition.fetchable_end(1),
@@ -287,7 +295,7 @@ def test_followers_see_everything_and_consumers_what_is_committed_or_stable():
     assert ends == [2, 1, 3]
     partition.append(marker(7, commit=True), 1, NOW, client=False)
     assert partition.fetchable_end(1) == 1, "the end of the transaction is not committed yet"
-    partition.follower_fetched(2, 4)
+    fetched(partition, 2, 4)
     assert partition.fetchable_end(0) == partition.fetchable_end(1) == 4
 
 
