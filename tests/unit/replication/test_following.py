@@ -128,7 +128,7 @@ def test_an_answer_that_comes_when_we_lead_ourselves_is_dropped():
 
 
 def test_a_refusal_changes_nothing():
-    leader, follower = pair()
+    _, follower = pair()
     question = follower.question()
     assert follower.answer(question, FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH), 0) is Outcome.REFUSED
     assert follower.question() == question
@@ -249,7 +249,7 @@ def test_who_asks_for_what_was_deleted_starts_where_the_leader_starts():
 
 
 def test_without_epochs_the_end_of_the_leader_is_all_there_is_to_go_by():
-    leader, follower = pair()
+    _, follower = pair()
     question = follower.question()
     follower.log.restart_at(9)
     assert follower.out_of_range(question, 0, 4) is Outcome.STALE
