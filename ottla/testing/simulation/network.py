@@ -23,6 +23,9 @@ class Weather(NamedTuple):
     straggler_ms_max: int = 0
 
 
+RETRANSMISSION_MS = 200
+"""What a stream waits before it sends again what was lost."""
+
 CALM = Weather()
 ROUGH = Weather(drop=0.01, duplicate=0.02, delay_ms_max=10, straggler=0.01, straggler_ms_max=800)
 
@@ -32,24 +35,31 @@ class Network:
 
     def __init__(self, chance: random.Random, weather: Weather = CALM) -> None:
         self.weather = weather
-        self._chance = chance
+        self.chance = chance
         self._cuts: set[Link] = set()
         self._slow: dict[Link, int] = {}
 
     def fate(self, sender: str, receiver: str) -> list[int]:
         """The delays of the copies that set out; none if the message is lost."""
-        chance, weather = self._chance, self.weather
+        chance, weather = self.chance, self.weather
         if (sender, receiver) in self._cuts or chance.random() < weather.drop:
             return []
         copies = 2 if chance.random() < weather.duplicate else 1
         return [self._delay_ms((sender, receiver)) for _ in range(copies)]
 
     def _delay_ms(self, link: Link) -> int:
-        chance, weather = self._chance, self.weather
+        chance, weather = self.chance, self.weather
         delay_ms = chance.randint(weather.delay_ms_min, weather.delay_ms_max) + self._slow.get(link, 0)
         if chance.random() < weather.straggler:
             delay_ms += chance.randint(0, weather.straggler_ms_max)
         return delay_ms
+
+    def lag_ms(self, sender: str, receiver: str) -> int:
+        """How long a stream takes to carry something: what is lost is sent again, nothing comes twice."""
+        lag_ms = self._delay_ms((sender, receiver))
+        while self.weather.drop and self.chance.random() < self.weather.drop:
+            lag_ms += RETRANSMISSION_MS
+        return lag_ms
 
     def is_cut(self, sender: str, receiver: str) -> bool:
         return (sender, receiver) in self._cuts

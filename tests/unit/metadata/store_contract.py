@@ -3,8 +3,8 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 import pytest
 
@@ -71,7 +71,7 @@ def in_world(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
                     if name != "world":
                         await sessions[name].close()
 
-        asyncio.run(scenario())
+        self.run(scenario())
 
     del run.__wrapped__  # pytest would ask for the parameters of the test itself
     return run
@@ -82,6 +82,10 @@ class StoreContract:
 
     def world(self, tmp_path) -> World:
         raise AssertionError("a subclass says which store")
+
+    def run(self, scenario: Coroutine[Any, Any, None]) -> None:
+        """Where time is not the real one, a subclass runs it."""
+        asyncio.run(scenario)
 
     @in_world
     async def test_a_node_is_read_back_with_its_first_version(self, store):
