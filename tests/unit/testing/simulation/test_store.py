@@ -1,10 +1,11 @@
 """What a simulated store does to its sessions. That it keeps the contract is tested with the other stores."""
 
 import asyncio
+import contextlib
 
 import pytest
 
-from ottla.metadata.store import BadVersion, NoNode, SessionLost, SessionState, StoreUnavailable
+from ottla.metadata.store import Create, SessionLost, SessionState, StoreUnavailable
 from ottla.testing.simulation.network import ROUGH, Weather
 from ottla.testing.simulation.store import STORE, SimStore
 from ottla.testing.simulation.world import World
@@ -24,7 +25,7 @@ class Setting:
         self.witness = self.begin(self.other)
         self.states: list[tuple[int, SessionState]] = []
         self.session.on_session(lambda state: self.states.append((self.world.now_ms, state)))
-        self.ask(self.session.create("/a", b"", ephemeral=True))
+        self.ask(self.session.multi([Create("/a", b"", True), Create("/n")]))
         self.store.hiccup = hiccup
 
     def begin(self, host: Host):
@@ -179,7 +180,6 @@ def test_questions_of_a_session_are_answered_in_order():
     with setting.world:
 
         async def many():
-            await setting.session.create("/n", b"")
             return await asyncio.gather(*(setting.session.set("/n", b"", n) for n in range(30)))
 
         assert setting.ask(many()) == list(range(1, 31))
@@ -207,12 +207,8 @@ def test_a_watch_tells_of_the_last_change_whatever_happened_meanwhile(seed):
 
         async def change():
             for number in range(20):
-                try:
+                with contextlib.suppress(StoreUnavailable):
                     await setting.witness.set("/n", b"%d" % number)
-                except NoNode:
-                    await setting.witness.create("/n", b"%d" % number)
-                except (StoreUnavailable, BadVersion):
-                    pass
                 await asyncio.sleep(0.05)
 
         setting.ask(watch())
@@ -231,7 +227,7 @@ def test_news_comes_before_an_answer_that_knows_it(setting):
         await setting.session.watch("/n", lambda: heard.append("news"))
 
     setting.ask(watch())
-    setting.ask(setting.witness.create("/n"), setting.other)
+    setting.ask(setting.witness.set("/n", b"new"), setting.other)
     setting.ask(setting.session.get("/n"))
     assert heard == ["news"]
 
