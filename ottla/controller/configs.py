@@ -1,13 +1,18 @@
-"""Settings of topics, brokers and others: where they are stored, and how they change."""
+"""Settings of topics, brokers and others: where they are stored, how they change, and what that does to leaders.
+
+Brokers watch one node, which changes with all settings in the same step: `notice`.
+"""
 
 from collections.abc import Mapping
 
+from ottla.controller import elections, partitions
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.context import Context
 from ottla.controller.decision import ConfigChange, ConfigDropped, ConfigStored, Decision
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.metadata.paths import DEFAULT_ENTITY, ConfigNode, unescape
+from ottla.metadata.paths import CONFIG_CHANGES, DEFAULT_ENTITY, ConfigNode, unescape
 from ottla.metadata.store import Create, Delete, Op, Set
+from ottla.replication.state import NO_LEADER, PartitionState
 
 KINDS = {
     ResourceType.TOPIC: "topics",
@@ -16,6 +21,8 @@ KINDS = {
     ResourceType.GROUP: "groups",
 }
 """What settings are stored for, and the name of it in the store."""
+MIN_INSYNC = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
 
 
 def path_of(resource: ConfigResource) -> str:
@@ -65,11 +72,28 @@ def alter(context: Context, resource: ConfigResource, values: Mapping[str, str])
 
 
 def store(context: Context, resource: ConfigResource, values: Mapping[str, str]) -> Decision:
+    """Store these settings. The states of partitions that depend on them change in the same decision.
+
+    Who is eligible forgets it before the settings are written: with a smaller `min.insync.replicas` a leader commits
+    without them. Elections come after: they are allowed only then.
+    """
     stored = context.configs.get(resource)
     path, data = path_of(resource), ConfigNode.encode(values)
     write: Op = Create(path, data) if stored is None else Set(path, data, stored.version)
     version = 0 if stored is None else stored.version + 1
-    return Decision([write], [ConfigStored(resource, values, version)], [ConfigChange(resource, values)])
+    elected = _elected(context, resource, values)
+    led = {state.topic_partition for state in elected}
+    cleared = [s for s in _without_elr(context, resource, values) if s.topic_partition not in led]
+    decision = partitions.change(context, [*cleared, *elected])[0]
+    decision.writes[len(cleared) : len(cleared)] = [write, notice(resource)]
+    decision.changes.append(ConfigStored(resource, values, version))
+    decision.effects.append(ConfigChange(resource, values))
+    return decision
+
+
+def notice(resource: ConfigResource) -> Op:
+    """Goes with every change of settings: brokers that watch read again."""
+    return Set(CONFIG_CHANGES, f"{KINDS[resource.type]}/{resource.name or DEFAULT_ENTITY}".encode())
 
 
 def drop_orphans(context: Context) -> Decision:
@@ -78,7 +102,59 @@ def drop_orphans(context: Context) -> Decision:
     for resource, stored in context.configs.items():
         name = resource.name
         if resource.type is ResourceType.TOPIC and name not in context.topics and name not in context.doomed:
-            decision.writes.append(Delete(path_of(resource), stored.version))
+            decision.writes += [Delete(path_of(resource), stored.version), notice(resource)]
             decision.changes.append(ConfigDropped(resource))
             decision.effects.append(ConfigChange(resource, None))
     return decision
+
+
+def clears_elr(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Does this change how many must be in sync? Then who was eligible by the old number may not be by the new."""
+    return before.get(MIN_INSYNC) != after.get(MIN_INSYNC)
+
+
+def _without_elr(
+    context: Context, resource: ConfigResource, values: Mapping[str, str]
+) -> list[PartitionState]:
+    """States whose ELR is empty with these settings, and was not before."""
+    if not clears_elr(_values(context, resource), values):
+        return []
+    topics = _concerned(context, resource, MIN_INSYNC)
+    return [s._replace(elr=()) for name in topics for s in context.topics[name].image.partitions if s.elr]
+
+
+def _elected(context: Context, resource: ConfigResource, values: Mapping[str, str]) -> list[PartitionState]:
+    """States that get a leader because these settings allow one that is not in sync."""
+    if resource.type is ResourceType.BROKER and resource.name not in ("", str(context.controller_id)):
+        return []  # the controller elects, by its own settings
+    everybody = _values(context, ConfigResource(ResourceType.BROKER, ""))
+    before = _values(context, resource).get(UNCLEAN, everybody.get(UNCLEAN))
+    after = values.get(UNCLEAN, everybody.get(UNCLEAN) if resource.name else None)
+    if after != "true" or before == "true":
+        return []
+    found = []
+    for name in _concerned(context, resource, UNCLEAN):
+        policy = context.policy(name)._replace(allows_unclean=True)
+        for state in context.topics[name].image.partitions:
+            after_election = elections.elect(state, context.brokers.keys(), policy, context.shutting_down)
+            if state.leader == NO_LEADER and after_election.leader != NO_LEADER:
+                found.append(after_election)
+    return found
+
+
+def _concerned(context: Context, resource: ConfigResource, key: str) -> list[str]:
+    """Topics for which a setting counts that is made here: those of brokers count where the topic has none."""
+    if resource.type is ResourceType.TOPIC:
+        return [resource.name] if resource.name in context.topics else []
+    if resource.type is not ResourceType.BROKER:
+        return []
+    return [
+        name
+        for name in context.topics
+        if key not in _values(context, ConfigResource(ResourceType.TOPIC, name))
+    ]
+
+
+def _values(context: Context, resource: ConfigResource) -> Mapping[str, str]:
+    stored = context.configs.get(resource)
+    return {} if stored is None else stored.values
