@@ -6,7 +6,7 @@ from ottla.controller import tables
 from ottla.controller.context import INTERNAL_TOPICS, NO_STATE, Context
 from ottla.controller.decision import Decision, LeaderAndIsr, TopicChanged, UpdateMetadata
 from ottla.core.ids import TopicPartition
-from ottla.metadata.paths import PartitionStateNode
+from ottla.metadata.paths import PartitionStateNode, TopicNode
 from ottla.metadata.store import Create, Op, Set
 from ottla.replication.state import NO_LEADER, PartitionState, TopicImage
 
@@ -19,6 +19,16 @@ def newborn(topic: TopicImage, replicas: Sequence[tuple[int, ...]]) -> TopicImag
         for index, ids in enumerate(replicas)
     ]
     return topic._replace(partitions=(*topic.partitions, *more))
+
+
+def topic_node(topic: TopicImage) -> TopicNode:
+    """The node of a topic: its replicas, and which of them move."""
+    return TopicNode(
+        topic.topic_id,
+        tuple(state.replicas for state in topic.partitions),
+        {state.partition: state.adding for state in topic.partitions if state.adding},
+        {state.partition: state.removing for state in topic.partitions if state.removing},
+    )
 
 
 def is_internal(name: str) -> bool:

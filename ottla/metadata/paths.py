@@ -21,13 +21,15 @@ CONFIG_CHANGES = "/config/changes"
 """Changes with every change of settings, in the same step: brokers watch it, and read again what is configured."""
 TOPICS = "/brokers/topics"
 DELETED_TOPICS = "/admin/delete_topics"
+DELETED_REPLICAS = "/admin/deleted_replicas"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
 """The name under which settings of all brokers are kept."""
 
 LAYOUT = (
-    "/admin", "/admin/delete_topics", "/brokers", "/brokers/epochs", "/brokers/ids", "/brokers/topics", "/cluster",
-    "/config", "/config/brokers", "/config/changes", "/config/client-metrics", "/config/groups", "/config/topics",
+    "/admin", "/admin/delete_topics", "/admin/deleted_replicas", "/brokers", "/brokers/epochs", "/brokers/ids",
+    "/brokers/topics", "/cluster", "/config", "/config/brokers", "/config/changes", "/config/client-metrics",
+    "/config/groups", "/config/topics",
 )  # fmt: skip
 """Nodes without data that must be there before the others; parents first."""
 
@@ -53,7 +55,8 @@ class BrokerNode(NamedTuple):
     def path(node_id: int) -> str:
         return f"{BROKERS}/{node_id}"
 
-    def encode(self, now_ms: int) -> bytes:
+    def encode(self, now_ms: int, incarnation: str = "") -> bytes:
+        """`incarnation` is unlike that of any other registration: who made this node knows it again."""
         # Host and port of the first plaintext listener are for tools older than listeners.
         plain = next((e for e in self.endpoints if e.security_protocol == "PLAINTEXT"), None)
         fields = {
@@ -70,6 +73,8 @@ class BrokerNode(NamedTuple):
             fields["rack"] = self.rack
         if self.previous_epoch >= 0:
             fields["previous_epoch"] = str(self.previous_epoch)
+        if incarnation:
+            fields["incarnation"] = incarnation
         return _dump(fields)
 
     @classmethod
@@ -260,6 +265,38 @@ class DeleteTopicNode:
     @staticmethod
     def path(topic: str) -> str:
         return f"{DELETED_TOPICS}/{topic}"
+
+
+class DeletedReplicasNode(NamedTuple):
+    """`/admin/deleted_replicas/B-I`: replicas of the topic with id I that broker B still has to delete. Ours alone.
+
+    It is there from before they are taken from the broker until it has said that they are gone, so none survives the
+    death of the broker or of the controller.
+    """
+
+    topic: str
+    partitions: tuple[int, ...]
+
+    @staticmethod
+    def path(broker: int, topic_id: uuid.UUID) -> str:
+        return f"{DELETED_REPLICAS}/{broker}-{format_id(topic_id)}"
+
+    @staticmethod
+    def parse(path: str) -> tuple[int, uuid.UUID]:
+        """The broker and the topic's id."""
+        broker, _, topic_id = path.rpartition("/")[2].partition("-")
+        try:
+            return parse_number(path, broker, INT32_MAX), parse_id(topic_id)
+        except ValueError as error:
+            raise ProtocolError(f"{path}: {error}") from None
+
+    def encode(self) -> bytes:
+        return _dump({"version": 1, "topic": self.topic, "partitions": self.partitions})
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> "DeletedReplicasNode":
+        node = Fields.parse(path, data)
+        return cls(node.text("topic"), node.ids("partitions"))
 
 
 class ProducerIdBlockNode(NamedTuple):

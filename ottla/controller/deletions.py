@@ -1,0 +1,97 @@
+"""Replicas that brokers have lost are deleted, also by brokers that are down.
+
+Whoever is to delete replicas stands on a list in the store, one node for each broker and topic, before they are taken
+from it: a topic is buried, or a move is completed, whether its brokers answer or not. Who lives is told by StopReplicas
+and taken off when it has answered. Who is down finds itself on the list when it starts, and deletes what it finds by
+the topic's id: by then another topic may have the name. It is told once more when it is back, because it may have read
+the list too early.
+
+Nothing is deleted because it is on the list alone: a replica that is assigned stays, whatever the list says.
+"""
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+
+from ottla.controller.context import Context
+from ottla.controller.decision import Decision, DeletionStored, StopReplicas
+from ottla.core.ids import TopicPartition
+from ottla.metadata.paths import DeletedReplicasNode
+from ottla.metadata.store import Create, Delete, Set
+from ottla.replication.state import TopicImage
+
+Holder = tuple[int, uuid.UUID]
+"""A broker, and the id of a topic of which it has replicas."""
+Indexes = Mapping[int, Collection[int]]
+"""Partitions of a topic, by broker."""
+
+
+def revise(context: Context, topic: TopicImage, lost: Indexes, regained: Indexes) -> Decision:
+    """Brokers have lost some partitions of the topic, and are to delete them; others they have got back."""
+    decision = Decision()
+    for broker in (*lost, *(id for id in regained if id not in lost)):
+        known = context.deletions.get((broker, topic.topic_id))
+        owed = {*(known.partitions if known else ()), *lost.get(broker, ())}
+        _store(
+            context, (broker, topic.topic_id), topic.name, owed.difference(regained.get(broker, ())), decision
+        )
+    return decision
+
+
+def strike(context: Context, holder: Holder, partitions: Collection[int]) -> Decision:
+    """The broker need not delete these partitions any more."""
+    decision = Decision()
+    known = context.deletions.get(holder)
+    if known is not None:
+        _store(context, holder, known.topic, set(known.partitions).difference(partitions), decision)
+    return decision
+
+
+def confirm(context: Context, broker: int, partitions: Iterable[TopicPartition]) -> Decision:
+    """A broker has answered StopReplicas without an error: it has deleted these. Call it for every such answer."""
+    gone: dict[str, set[int]] = {}
+    for partition in partitions:
+        gone.setdefault(partition.topic, set()).add(partition.partition)
+    decision = Decision()
+    for holder, known in context.deletions.items():
+        if holder[0] == broker and known.topic in gone:
+            decision.add(strike(context, holder, gone[known.topic]))
+    return decision
+
+
+def remind(context: Context, brokers: Collection[int], *, born: bool) -> Decision:
+    """Tell these live brokers what they still have to delete. Call it for everybody when a controller begins, and for
+    brokers that are `born`, when they have been told the rest."""
+    decision = Decision()
+    orders: dict[int, dict[TopicPartition, bool]] = {}
+    for (broker, topic_id), known in context.deletions.items():
+        if broker not in brokers or broker not in context.brokers:
+            continue
+        owner = context.topics.get(known.topic)
+        if owner is not None and owner.image.topic_id != topic_id:
+            # The name means another topic now. Who has just started has gone by the id.
+            if born:
+                decision.add(strike(context, (broker, topic_id), known.partitions))
+            continue
+        assigned = [s.partition for s in owner.image.partitions if broker in s.replicas] if owner else []
+        decision.add(strike(context, (broker, topic_id), assigned))
+        for index in known.partitions:
+            if index not in assigned:
+                orders.setdefault(broker, {})[TopicPartition(known.topic, index)] = True
+    decision.effects += [StopReplicas(broker, mine) for broker, mine in orders.items()]
+    return decision
+
+
+def _store(context: Context, holder: Holder, topic: str, owed: Iterable[int], decision: Decision) -> None:
+    known = context.deletions.get(holder)
+    partitions = tuple(sorted(owed))
+    if partitions == (known.partitions if known else ()):
+        return
+    path, data = DeletedReplicasNode.path(*holder), DeletedReplicasNode(topic, partitions).encode()
+    if known is None:
+        decision.writes.append(Create(path, data))
+    elif partitions:
+        decision.writes.append(Set(path, data, known.version))
+    else:
+        decision.writes.append(Delete(path, known.version))
+    version = 0 if known is None else known.version + 1
+    decision.changes.append(DeletionStored(*holder, topic, partitions, version))
