@@ -30,7 +30,7 @@ from ottla.metadata.store import (
     StoreError,
     StoreUnavailable,
 )
-from ottla.metadata.tree import PERSISTENT, Tree, parent_of
+from ottla.metadata.tree import PERSISTENT, Change, Tree, parent_of
 from ottla.testing.simulation.loop import NodeLoop
 from ottla.testing.simulation.stream import Stream
 from ottla.testing.simulation.world import World
@@ -91,6 +91,8 @@ class SimStore:
         self.session_ms = session_ms
         self.hiccup = hiccup
         self.tree = Tree()
+        self.on_write: Callable[[Sequence[Change]], None] = lambda changes: None
+        """Called with what has just changed, for those who look on."""
         self.chance = world.stream(STORE)
         self._last_session = PERSISTENT
         self.seats: dict[int, _Seat] = {}
@@ -176,6 +178,7 @@ class SimStore:
             touched |= dict.fromkeys(parent_of(change.path) for change in plan.changes if change.is_birth)
             for path in touched:
                 self._tell(path)
+            self.on_write(plan.changes)
         return plan.results
 
     def _tell(self, path: str) -> None:
