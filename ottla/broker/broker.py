@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.http import HttpServer
     from ottla.broker.markers import MarkerWriter
+    from ottla.broker.replication import Replication
     from ottla.broker.verification import Verifier
     from ottla.groups.shard import GroupShard
     from ottla.transactions.shard import TransactionShard
@@ -85,7 +86,12 @@ class Broker:
         """Reaches 1 when this broker begins to stop: who waits for records is answered with those that there are."""
         self.configs = Configs(config)
         self.metadata = Metadata()
-        self.replicas = Replicas(self.node_id, self.files, self.configs.topic, self._is_known)
+        self.replicas = Replicas(
+            self.node_id, self.files, self.configs.topic, self._is_known, self.clock.monotonic_ms
+        )
+        self.replicas.lag_ms = config.replica_lag_time_max_ms
+        self.may_lead: Callable[[], bool] = lambda: True
+        """False while our metadata session is lost for so long that others may lead what we believe to lead."""
         self.authorizer: Authorizer = AllowAll()
         self.throttle: Throttle = NoThrottle()
         self.observers: list[Observer] = []
@@ -167,6 +173,7 @@ class Broker:
             clock=self.clock,
             defaults=lambda: Defaults(self.config.num_partitions, self.config.default_replication_factor),
         )
+        self.replicas.broker_epoch = lambda: self.controller.broker_epoch
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
         stored = await self.controller.open()
         self._directories.sign(stored.cluster_id)
@@ -214,6 +221,7 @@ class Broker:
             self.coordination.retire()
         try:
             await self.server.close()
+            await self._end_replicating()
             await self._end_coordinating()
             await self._end_cleaning()
             await self.upkeep.stop()
@@ -231,6 +239,7 @@ class Broker:
         self.upkeep.kill()
         self._kill_cleaning()
         self.replicas.on_moved = lambda partition: None
+        await self._end_replicating()
         await self._end_coordinating()
         for report in self._reports:
             report.cancel()
@@ -268,6 +277,23 @@ class Broker:
 
         return FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
 
+    # --- replicating --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def replication(self) -> "Replication":
+        """Made when the first partition comes that has replicas elsewhere."""
+        from ottla.broker.replication import Replication
+
+        return Replication(self)
+
+    @property
+    def _has_replication(self) -> bool:
+        return "replication" in self.__dict__
+
+    async def _end_replicating(self) -> None:
+        if self._has_replication:
+            await self.replication.close()
+
     # --- coordinating -------------------------------------------------------------------------------------------
 
     @cached_property
@@ -304,6 +330,8 @@ class Broker:
             self._moved(partition)
 
     def _moved(self, partition: Partition) -> None:
+        if self._has_replication or (partition.state is not None and len(partition.state.replicas) > 1):
+            self.replication.moved(partition)
         if self._has_cleaning and partition.is_stopped:
             self.cleaning.give_up(partition.topic_partition)
         if partition.topic_partition.topic in INTERNAL_TOPICS:

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from ottla.broker.upkeep import FULL
 from ottla.core.errors import ConfigError, ErrorCode, KafkaError, ProtocolError
 from ottla.core.ids import TopicPartition
+from ottla.replication.leading import LAG_MS
 from ottla.replication.partition import Partition
-from ottla.replication.state import PartitionState
+from ottla.replication.state import NO_EPOCH, PartitionState
 from ottla.storage import checkpoints
 from ottla.storage.check import CorruptLog
 from ottla.storage.config import TopicConfig
@@ -41,8 +42,14 @@ class Replicas:
         files: Files,
         config_of: Callable[[str], TopicConfig],
         is_known: Callable[[TopicPartition], bool],
+        monotonic_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._broker_id = broker_id
+        self._monotonic_ms = monotonic_ms
+        self.lag_ms = LAG_MS
+        """How long a follower may be behind before it is out of sync."""
+        self.broker_epoch: Callable[[], int] = lambda: NO_EPOCH
+        """The life that this broker is in."""
         self._files = files
         self._config_of = config_of
         self._is_known = is_known
@@ -205,7 +212,13 @@ class Replicas:
                 return error.code
         elif partition.topic_id != state.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        if not partition.follow_orders(state):
+        partition.lag_ms, partition.broker_epoch = self.lag_ms, self.broker_epoch()
+        try:
+            is_news = partition.follow_orders(state, self._monotonic_ms())
+        except KafkaError as error:  # a follower may have to cut its log
+            self.note_failure(partition)
+            return error.code
+        if not is_news:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.on_moved(partition)
         return ErrorCode.NONE

@@ -144,10 +144,12 @@ class ProduceShortcut:
         return [self._written(frame, partition, appended)]
 
     def _is_plain(self, partition: Partition) -> bool:
-        """Is it of the topic that is meant, and nothing to be waited for once its log has the records?"""
-        if partition.topic_id is not self._topic_id or not partition.is_leader:
+        """Is it of the topic that is meant, and nothing to be waited for once its log has the records? With followers
+        there is always something: one that is not in sync may be about to be."""
+        leading = partition.leading
+        if leading is None or leading.followers or partition.topic_id is not self._topic_id:
             return False
-        return len(partition.isr) == 1 and not partition.config.has_flush_policy
+        return not partition.config.has_flush_policy
 
     def _records(self, frame: Buffer) -> Buffer | None:
         """The records of a request that has the same bytes in front of partition and records."""

@@ -9,6 +9,7 @@ catching up, never what is committed. Followers count what comes, and do not ask
 
 from collections import deque
 from collections.abc import Iterable
+from functools import lru_cache
 
 ALL = "*"
 NO_LIMIT = 2**63 - 1
@@ -34,6 +35,12 @@ class ThrottledReplicas:
 
     def __bool__(self) -> bool:
         return self._is_all or bool(self._pairs)
+
+
+@lru_cache(maxsize=1024)
+def throttled_replicas(words: tuple[str, ...]) -> ThrottledReplicas:
+    """Read once: it is asked for with every fetch."""
+    return ThrottledReplicas(words)
 
 
 class RateLimit:
