@@ -24,7 +24,8 @@ from ottla.core.clock import Clock
 from ottla.testing.simulation.world import WALL_MS, Event, Violation, World
 
 if TYPE_CHECKING:
-    from ottla.testing.simulation.wire import VirtualServer, VirtualTransport, Wires
+    from ottla.testing.simulation.transport import VirtualTransport
+    from ottla.testing.simulation.wire import VirtualServer, Wires
 
 T = TypeVar("T")
 P = TypeVar("P", bound=asyncio.BaseProtocol)

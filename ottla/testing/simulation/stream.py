@@ -41,6 +41,10 @@ class Stream:
         self._is_ended = True
         self._under_way.clear()
 
+    def lose(self) -> None:
+        """What is under way is lost; what is sent from now on is not."""
+        self._under_way.clear()
+
     @property
     def is_ended(self) -> bool:
         return self._is_ended

@@ -86,6 +86,7 @@ class World:
         self._invariants: dict[str, Invariant] = {}
         self._violation: Violation | None = None
         self._closers: list[Callable[[], None]] = []
+        self._mourners: list[Callable[[str], None]] = []
         self.counts: dict[str, int] = {}
         """How often what is rare has happened, by name."""
 
@@ -158,6 +159,12 @@ class World:
             status.life += 1
             status.backlog.clear()
             status.node.crash()
+            for mourner in self._mourners:
+                mourner(name)
+
+    def at_crash(self, mourner: Callable[[str], None]) -> None:
+        """Have this called with the name of every node that crashes, after the node itself."""
+        self._mourners.append(mourner)
 
     def restart(self, name: str) -> None:
         status = self._nodes[name]
