@@ -13,12 +13,13 @@ from ottla.controller.decision import (
     ConfigStored,
     DeletionStored,
     EpochStored,
+    ReplicasDeleted,
     ShutdownBegun,
     TopicBuried,
     TopicChanged,
     TopicDoomed,
 )
-from ottla.core.ids import collision_key
+from ottla.core.ids import TopicPartition, collision_key
 from ottla.replication.state import BrokerImage, PartitionState, TopicImage
 
 NO_STATE = -1
@@ -82,6 +83,8 @@ class Context:
     """Brokers that have asked for a controlled shutdown: they lead nothing, and join no ISR."""
     deletions: dict[tuple[int, uuid.UUID], StoredDeletion] = field(default_factory=dict)
     """What brokers have not deleted yet, by broker and topic id."""
+    deleted: dict[int, frozenset[TopicPartition]] = field(default_factory=dict)
+    """Replicas of doomed topics that brokers have deleted."""
     policy: Callable[[str], Policy] = lambda topic: Policy()
     skeletons: frozenset[str] = frozenset()
     """Nodes that are there already above states that are not: a controller died while it created a topic."""
@@ -109,6 +112,9 @@ class Context:
                 self.doomed[name] = self.topics.pop(name)
             case TopicBuried(name):
                 del self.doomed[name]
+                self.deleted = {
+                    id: frozenset(tp for tp in gone if tp.topic != name) for id, gone in self.deleted.items()
+                }
                 self.configs.pop(ConfigResource(ResourceType.TOPIC, name), None)
                 if self._names.get(collision_key(name)) == name:
                     del self._names[collision_key(name)]
@@ -127,6 +133,8 @@ class Context:
                 self.deletions.pop((broker, topic_id), None)
                 if partitions:
                     self.deletions[broker, topic_id] = StoredDeletion(name, partitions, version)
+            case ReplicasDeleted(broker, gone):
+                self.deleted[broker] = self.deleted.get(broker, frozenset()) | gone
             case ConfigStored(resource, values, version):
                 self.configs[resource] = StoredConfig(values, version)
             case ConfigDropped(resource):

@@ -81,6 +81,13 @@ class DeletionStored(NamedTuple):
     version: int
 
 
+class ReplicasDeleted(NamedTuple):
+    """A broker says that it has deleted these replicas of doomed topics."""
+
+    broker: int
+    partitions: frozenset[TopicPartition]
+
+
 Change = (
     TopicChanged
     | TopicDoomed
@@ -89,6 +96,7 @@ Change = (
     | EpochStored
     | ShutdownBegun
     | DeletionStored
+    | ReplicasDeleted
     | ConfigStored
     | ConfigDropped
 )

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 
 from ottla.controller.context import Context
-from ottla.controller.decision import Decision, DeletionStored, StopReplicas
+from ottla.controller.decision import Decision, DeletionStored, ReplicasDeleted, StopReplicas
 from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import DeletedReplicasNode
 from ottla.metadata.store import Create, Delete, Set
@@ -46,12 +46,15 @@ def strike(context: Context, holder: Holder, partitions: Collection[int]) -> Dec
     return decision
 
 
-def confirm(context: Context, broker: int, partitions: Iterable[TopicPartition]) -> Decision:
+def confirm(context: Context, broker: int, partitions: Collection[TopicPartition]) -> Decision:
     """A broker has answered StopReplicas without an error: it has deleted these. Call it for every such answer."""
+    decision = Decision()
     gone: dict[str, set[int]] = {}
     for partition in partitions:
         gone.setdefault(partition.topic, set()).add(partition.partition)
-    decision = Decision()
+    doomed = frozenset(tp for tp in partitions if tp.topic in context.doomed)
+    if doomed:  # it need not get on the list
+        decision.changes.append(ReplicasDeleted(broker, doomed))
     for holder, known in context.deletions.items():
         if holder[0] == broker and known.topic in gone:
             decision.add(strike(context, holder, gone[known.topic]))

@@ -2,8 +2,8 @@
 
 Deletion takes two decisions. `doom` marks the topic in the store: from then on it is gone for everybody, and its
 replicas are stopped and deleted. `bury` removes what the store holds of it, the mark last. A controller that dies in
-between leaves the mark, and its successor begins with the stopping again. A replica on a broker that is down is
-found by its topic id when the broker comes back, so nobody waits for it.
+between leaves the mark, and its successor begins with the stopping again. Nobody waits for a broker that is down: it
+stands on the list of those that still have to delete something (`deletions`), and the name is free at once.
 """
 
 import uuid
@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ottla.controller import brokers, configs, elections, partitions, validation
+from ottla.controller import brokers, configs, deletions, elections, partitions, validation
 from ottla.controller.commands import ConfigResource, Growth, NewTopic, ResourceType
-from ottla.controller.context import Context
+from ottla.controller.context import NO_STATE, Context, StoredTopic
 from ottla.controller.decision import (
     ConfigChange,
     Decision,
@@ -22,7 +22,7 @@ from ottla.controller.decision import (
     TopicDoomed,
     UpdateMetadata,
 )
-from ottla.controller.placement import place
+from ottla.controller.placement import circle, place, racks_of
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import collision_key
 from ottla.metadata.paths import DeleteTopicNode, TopicNode
@@ -110,10 +110,7 @@ def grow(context: Context, wanted: Sequence[Growth], chance: Chance) -> tuple[De
             answers[growth.name] = error
             continue
         stored = context.topics[growth.name]
-        replicas = (*(state.replicas for state in stored.image.partitions), *more)
-        adding = {s.partition: s.adding for s in stored.image.partitions if s.adding}
-        removing = {s.partition: s.removing for s in stored.image.partitions if s.removing}
-        node = TopicNode(stored.image.topic_id, replicas, adding, removing)
+        node = partitions.topic_node(partitions.newborn(stored.image, more))
         decision.writes.append(Set(TopicNode.path(growth.name), node.encode(), stored.version))
         image = _grow(context, stored.image, more, stored.version + 1, decision)
         made.append(image)
@@ -152,15 +149,34 @@ def doom(
     return decision, answers
 
 
-def bury(leftovers: Mapping[str, Sequence[str]]) -> Decision:
-    """Remove what is in the store of doomed topics: `leftovers` are the nodes of each, children first."""
+def bury(context: Context, leftovers: Mapping[str, Sequence[str]]) -> Decision:
+    """Remove what is in the store of doomed topics: `leftovers` are the nodes of each, children first.
+
+    Replicas that nobody has confirmed to be deleted are put on a list before the topic goes: their brokers are down, or
+    may die before they answer. Whoever lives should have been given the time to."""
     decision = Decision()
     for name, nodes in leftovers.items():
+        decision.add(_orphans(context, context.doomed.get(name)))
         decision.writes += [Delete(path) for path in nodes]
         decision.writes.append(Delete(DeleteTopicNode.path(name)))
         decision.changes.append(TopicBuried(name))
         decision.effects.append(ConfigChange(ConfigResource(ResourceType.TOPIC, name), None))
     return decision
+
+
+def _orphans(context: Context, doomed: StoredTopic | None) -> Decision:
+    """Replicas of a doomed topic that nobody has said to be gone."""
+    if doomed is None:
+        return Decision()
+    lost: dict[int, list[int]] = {}
+    done: dict[int, list[int]] = {}
+    for state in doomed.image.partitions:
+        if state.partition_epoch == NO_STATE:
+            continue  # nobody was ever told of it
+        for id in state.replicas:
+            found = done if state.topic_partition in context.deleted.get(id, ()) else lost
+            found.setdefault(id, []).append(state.partition)
+    return deletions.revise(context, doomed.image, lost, done)
 
 
 def _check_once(name: str, named: Mapping[str, int]) -> None:
@@ -182,26 +198,51 @@ def _check_replicas(
     """The replicas of a topic, as they were assigned or as we place them."""
     if topic.assignments:
         validation.check_assigned_only(topic)
-        return validation.check_assignments(context, topic.assignments)
+        assigned = validation.check_assignments(context, topic.assignments)
+        for ids in assigned:
+            validation.check_any_stays(context, ids)
+        return assigned
     count = defaults.partitions if topic.partitions == -1 else topic.partitions
     factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     validation.check_counts(context, count, factor)
-    live = sorted(context.brokers)
-    return place(live, count, factor, start=chance.below(len(live)), shift=chance.below(len(live)))
+    return _place(context, count, factor, chance)
 
 
 def _more_replicas(context: Context, growth: Growth, more: int, chance: Chance) -> list[tuple[int, ...]]:
-    """Replicas of additional partitions: as many as the first one has, going on around the circle where it began."""
+    """Replicas of additional partitions: as many as the first one has, or will have when it has moved."""
     old = context.topics[growth.name].image.partitions
-    factor = len(old[0].replicas)
+    factor = len(old[0].replicas) - len(old[0].removing)
     if growth.assignments is not None:
         for ids in growth.assignments:
             validation.check_replicas(ids, factor, context.brokers.keys())
+            validation.check_any_stays(context, ids)
         return [tuple(ids) for ids in growth.assignments]
-    live = sorted(context.brokers)
     validation.check_counts(context, more, factor)
-    start = next((index for index, id in enumerate(live) if id >= old[0].replicas[0]), 0)
-    return place(live, more, factor, start=start, shift=chance.below(len(live)), first_partition=len(old))
+    return _place(context, more, factor, chance, old)
+
+
+def _place(
+    context: Context, count: int, factor: int, chance: Chance, old: Sequence[PartitionState] = ()
+) -> list[tuple[int, ...]]:
+    """Replicas on live brokers, in different racks where all brokers have one; behind old partitions, they go on around
+    the circle where those began."""
+    # Who is about to stop gets replicas only if there are too few others: they would be out of sync at once.
+    staying = [broker for id, broker in context.brokers.items() if id not in context.shutting_down]
+    chosen = staying if len(staying) >= factor else list(context.brokers.values())
+    validation.check_any_stays(context, [broker.node_id for broker in staying], placed=True)
+    racks = racks_of(chosen)
+    around = circle((broker.node_id for broker in chosen), racks)
+    start = _beginning(old[0], around) if old else chance.below(len(around))
+    shift = chance.below(len(around))
+    return place(around, count, factor, start=start, shift=shift, first_partition=len(old), racks=racks)
+
+
+def _beginning(first: PartitionState, around: Sequence[int]) -> int:
+    """Where the first partition stands on the circle; if its broker is not there, at the next one by id."""
+    leader = first.replicas[0]
+    if leader in around:
+        return around.index(leader)
+    return around.index(min((id for id in around if id > leader), default=around[0]))
 
 
 def _grow(
@@ -212,7 +253,9 @@ def _grow(
     known = partitions.skeleton(image)
     states = list(image.partitions)
     for state in grown.partitions[len(states) :]:
-        elected = elections.elect(state, context.brokers.keys())
+        elected = elections.elect(
+            state, context.brokers.keys(), context.policy(image.name), context.shutting_down
+        )
         if elected is not state:
             writes, elected = partitions.store(elected, context.epoch, known)
             decision.writes += writes

@@ -108,6 +108,20 @@ def check_replicas(replicas: Sequence[int], expected_count: int, live: Collectio
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {fault}")
 
 
+def check_any_stays(context: Context, replicas: Sequence[int], *, placed: bool = False) -> None:
+    """A new partition needs somebody to lead it, and not only for the moment."""
+    if any(id not in context.shutting_down for id in replicas):
+        return
+    if placed:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently in controlled shutdown."
+        )
+    raise KafkaError(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"All brokers specified in the manual partition assignment {list(replicas)} are in controlled shutdown.",
+    )
+
+
 def check_growth(context: Context, growth: Growth) -> int:
     """How many partitions are to be added."""
     topic = context.topics.get(growth.name)

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from ottla.controller import topics
+from ottla.controller import deletions, reassignment, topics
 from ottla.controller.commands import ConfigResource, Growth, NewTopic, ResourceType
 from ottla.controller.context import StoredConfig
 from ottla.controller.decision import ConfigChange, LeaderAndIsr, StopReplicas, UpdateMetadata
@@ -23,14 +23,13 @@ def test_a_topic_is_written_with_settings_first_and_states_last():
     context = cluster(0)
     decision, answers = create(context, NewTopic("t", 2, 1, configs={"retention.ms": "1"}))
     assert [write.path for write in decision.writes] == [
-        "/config/topics/t", "/brokers/topics/t", "/brokers/topics/t/partitions",
+        "/config/topics/t", "/config/changes", "/brokers/topics/t", "/brokers/topics/t/partitions",
         "/brokers/topics/t/partitions/0", "/brokers/topics/t/partitions/0/state",
         "/brokers/topics/t/partitions/1", "/brokers/topics/t/partitions/1/state",
     ]  # fmt: skip
-    assert all(isinstance(write, Create) for write in decision.writes)
-    node = TopicNode.decode("/t", decision.writes[1].data)
+    node = TopicNode.decode("/t", decision.writes[2].data)
     assert node == TopicNode(answers["t"].topic_id, ((0,), (0,)))
-    assert PartitionStateNode.decode("/s", decision.writes[4].data) == PartitionStateNode(0, 0, (0,), 5)
+    assert PartitionStateNode.decode("/s", decision.writes[5].data) == PartitionStateNode(0, 0, (0,), 5)
 
 
 def test_brokers_hear_of_settings_then_of_leadership_then_of_metadata():
@@ -190,7 +189,8 @@ def test_a_doomed_topic_keeps_its_name_until_it_is_buried():
     carried_out(context, topics.doom(context, ["t"])[0])
     _, answers = create(context, NewTopic("t"))
     assert answers["t"].code is ErrorCode.TOPIC_ALREADY_EXISTS
-    decision = carried_out(context, topics.bury({"t": ["/brokers/topics/t", "/config/topics/t"]}))
+    carried_out(context, deletions.confirm(context, 0, [TopicPartition("t", 0)]))
+    decision = carried_out(context, topics.bury(context, {"t": ["/brokers/topics/t", "/config/topics/t"]}))
     assert decision.writes == [
         Delete("/brokers/topics/t"), Delete("/config/topics/t"), Delete("/admin/delete_topics/t"),
     ]  # fmt: skip
@@ -211,3 +211,69 @@ def test_topics_named_by_chance_start_at_different_brokers():
 def test_nobody_is_told_of_nothing(names):
     decision, _ = topics.doom(cluster(0), names)
     assert (decision.writes, decision.changes, decision.effects) == ([], [], [])
+
+
+def racked(*ids):
+    context = cluster(*ids)
+    context.brokers = {id: broker._replace(rack=f"rack{id % 2}") for id, broker in context.brokers.items()}
+    return context
+
+
+def test_replicas_of_new_topics_and_new_partitions_lie_in_different_racks():
+    context = racked(0, 1, 2, 3)
+    with_topic(context, NewTopic("t", 3, 2))
+    carried_out(context, topics.grow(context, [Growth("t", 9)], Loaded(1))[0])
+    replicas = [state.replicas for state in context.topics["t"].image.partitions]
+    assert len(replicas) == 9
+    assert all((first + second) % 2 == 1 for first, second in replicas)
+    assert [first for first, _ in replicas] == [0, 1, 2, 3, 0, 1, 2, 3, 0], "on around the circle"
+
+
+def test_racks_that_only_some_brokers_name_are_not_looked_at():
+    context = racked(0, 1, 2)
+    context.brokers[2] = context.brokers[2]._replace(rack=None)
+    with_topic(context, NewTopic("t", 6, 2))
+    unaware = cluster(0, 1, 2)
+    with_topic(unaware, NewTopic("t", 6, 2))
+    assert context.topics == unaware.topics
+
+
+def test_new_partitions_go_to_brokers_that_live():
+    context = cluster(0, 1, 2, 3)
+    with_topic(context, NewTopic("t", assignments={0: [1, 2]}))
+    del context.brokers[1], context.brokers[3]
+    carried_out(context, topics.grow(context, [Growth("t", 4)], Loaded())[0])
+    grown = context.topics["t"].image.partitions[1:]
+    assert {id for state in grown for id in state.replicas} == {0, 2}
+    assert [state.leader for state in grown] == [0, 2, 0], "broker 2 follows upon 1, which is gone"
+
+
+def test_a_broker_that_is_about_to_stop_gets_replicas_only_if_it_must():
+    context = cluster(0, 1, 2)
+    context.shutting_down = {1}
+    with_topic(context, NewTopic("two", 6, 2))
+    assert all(1 not in state.replicas for state in context.topics["two"].image.partitions)
+    with_topic(context, NewTopic("three", 6, 3))
+    assert all(1 in state.replicas for state in context.topics["three"].image.partitions)
+    assert all(1 not in state.isr for state in context.topics["three"].image.partitions)
+
+
+def test_nobody_creates_partitions_that_only_leaving_brokers_could_lead():
+    context = cluster(0, 1)
+    context.shutting_down = {0, 1}
+    assert create(context, NewTopic("t"))[1]["t"].code is ErrorCode.INVALID_REPLICATION_FACTOR
+    by_hand = create(context, NewTopic("t", assignments={0: [1]}))[1]["t"]
+    assert by_hand.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_topic_that_moves_grows_with_as_many_replicas_as_it_will_have():
+    context = cluster(0, 1, 2)
+    with_topic(context, NewTopic("t", assignments={0: [0, 1]}))
+    carried_out(context, reassignment.alter(context, {TopicPartition("t", 0): [2]})[0])
+    before = context.topics["t"].image.partitions[0]
+    assert (before.adding, before.removing) == ((2,), (0, 1))
+    decision = carried_out(context, topics.grow(context, [Growth("t", 3)], Loaded())[0])
+    node = TopicNode.decode("/t", decision.writes[0].data)
+    assert (node.adding, node.removing) == ({0: (2,)}, {0: (0, 1)}), "the move goes on"
+    assert context.topics["t"].image.partitions[0] == before
+    assert [len(ids) for ids in node.replicas] == [3, 1, 1]

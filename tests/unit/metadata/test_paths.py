@@ -16,6 +16,7 @@ from ottla.metadata.paths import (
     ConfigNode,
     ControllerEpochNode,
     ControllerNode,
+    DeletedReplicasNode,
     DeleteTopicNode,
     EndpointNode,
     PartitionStateNode,
@@ -87,12 +88,20 @@ def test_nodes_lie_where_kafka_looks_for_them():
     assert ConfigNode.path("brokers", None) == "/config/brokers/<default>"
     assert ConfigNode.path("groups", "<default>") != ConfigNode.path("groups", None)
     assert DeleteTopicNode.path("t") == "/admin/delete_topics/t"
+    assert DeletedReplicasNode.path(3, TOPIC_ID) == "/admin/deleted_replicas/3-ZOLr9CLNQjSW70hyIHx6BQ"
     assert list(paths.LAYOUT) == sorted(paths.LAYOUT), "parents come first"
 
 
 def test_replicas_on_the_move_are_kept():
     node = TopicNode(TOPIC_ID, ((0, 1), (1, 2)), {1: (2,)}, {1: (0,)})
     assert TopicNode.decode("/t", node.encode()) == node
+
+
+def test_replicas_that_are_to_be_deleted_are_kept_by_broker_and_topic_id():
+    node = DeletedReplicasNode("t", (0, 2))
+    assert DeletedReplicasNode.decode("/d", node.encode()) == node
+    dashed = parse_id("-OLr9CLN-jSW70hyIHx6BQ")
+    assert DeletedReplicasNode.parse(DeletedReplicasNode.path(3, dashed)) == (3, dashed)
 
 
 def test_an_empty_config_node_has_no_settings():
@@ -113,6 +122,13 @@ def test_an_empty_config_node_has_no_settings():
         (lambda d: BrokerNode.decode("/b", d), KAFKA_BROKER.replace(b"TLS://[::1]:9093", b"nonsense")),
         (lambda d: BrokerNode.decode("/b", d), KAFKA_BROKER.replace(b'"TLS":"SSL"', b'"X":"SSL"')),
         (lambda d: ConfigNode.decode("/c", d), b'{"config":{"a":1}}'),
+        (lambda d: DeletedReplicasNode.decode("/d", d), b'{"topic":"t"}'),
+        (lambda d: DeletedReplicasNode.decode("/d", d), b'{"topic":"t","partitions":[-1]}'),
+        (
+            lambda d: DeletedReplicasNode.parse(d.decode()),
+            b"/admin/deleted_replicas/x-ZOLr9CLNQjSW70hyIHx6BQ",
+        ),
+        (lambda d: DeletedReplicasNode.parse(d.decode()), b"/admin/deleted_replicas/3"),
         (ProducerIdBlockNode.decode, KAFKA_BLOCK.replace(b"1999", b"999")),
         (ProducerIdBlockNode.decode, KAFKA_BLOCK.replace(b"1999", b"99999999999999999999")),
         (ClusterIdNode.decode, b'{"id":""}'),
