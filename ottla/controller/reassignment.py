@@ -151,8 +151,7 @@ def _begin(context: Context, state: PartitionState, goal: Sequence[int]) -> Part
         return state._replace(replicas=tuple(goal), adding=(), removing=())
     before = original(state)
     unneeded = [id for id in state.replicas if id not in goal and id not in before]
-    if can_spare(context, state, unneeded):
-        state = _without(context, state, unneeded)
+    state = _without(context, state, spared(context, state, unneeded))
     replicas = (*goal, *(id for id in state.replicas if id not in goal))
     return state._replace(
         replicas=replicas,
@@ -170,7 +169,7 @@ def _complete(context: Context, state: PartitionState) -> PartitionState:
     is_back = set(goal) == set(original(state))
     if not is_back and not in_sync(state, goal):
         return state
-    if not can_spare(context, state, state.removing):
+    if spared(context, state, state.removing) != state.removing:
         return state
     return _without(context, state, state.removing)._replace(adding=(), removing=())
 
@@ -180,14 +179,16 @@ def in_sync(state: PartitionState, goal: Iterable[int]) -> bool:
     return all(id in state.isr for id in goal)
 
 
-def can_spare(context: Context, state: PartitionState, unneeded: Collection[int]) -> bool:
-    """May these replicas go? Not while they have records that too few of the others have, or nobody could lead."""
+def spared(context: Context, state: PartitionState, unneeded: Collection[int]) -> tuple[int, ...]:
+    """Which of these replicas may go? All of them, if the others have enough; else those who have nothing themselves.
+
+    The others have enough if so many of them are in sync that the leader commits, and one of them can lead."""
+    rest = state._replace(replicas=tuple(id for id in state.replicas if id not in unneeded))
+    in_sync_count = sum(id in state.isr for id in rest.replicas)
+    if _able(context, rest) and in_sync_count >= elections.insync_min(rest, context.policy(state.topic)):
+        return tuple(unneeded)
     having = (*state.isr, *state.elr, state.leader, state.last_known_leader)
-    if not any(id in having for id in unneeded):
-        return True
-    rest = [id for id in state.isr if id not in unneeded]
-    left = state._replace(replicas=tuple(id for id in state.replicas if id not in unneeded))
-    return len(rest) >= elections.insync_min(left, context.policy(state.topic)) and bool(_able(context, left))
+    return tuple(id for id in unneeded if id not in having)
 
 
 def _able(context: Context, state: PartitionState) -> list[int]:
