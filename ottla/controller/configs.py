@@ -81,10 +81,11 @@ def store(context: Context, resource: ConfigResource, values: Mapping[str, str])
     path, data = path_of(resource), ConfigNode.encode(values)
     write: Op = Create(path, data) if stored is None else Set(path, data, stored.version)
     version = 0 if stored is None else stored.version + 1
-    elected = _elected(context, resource, values)
-    led = {state.topic_partition for state in elected}
-    cleared = [s for s in _without_elr(context, resource, values) if s.topic_partition not in led]
-    decision = partitions.change(context, [*cleared, *elected])[0]
+    cleared = {s.topic_partition: s for s in _without_elr(context, resource, values)}
+    elected = []
+    for state in _elected(context, resource, values):
+        elected.append(state._replace(elr=()) if cleared.pop(state.topic_partition, None) else state)
+    decision = partitions.change(context, [*cleared.values(), *elected])[0]
     decision.writes[len(cleared) : len(cleared)] = [write, notice(resource)]
     decision.changes.append(ConfigStored(resource, values, version))
     decision.effects.append(ConfigChange(resource, values))

@@ -3,7 +3,7 @@
 import uuid
 
 from ottla.controller.commands import NewTopic
-from ottla.controller.context import Context
+from ottla.controller.context import Context, Policy, StoredEpoch
 from ottla.controller.decision import Decision, Effect
 from ottla.controller.topics import Defaults, create
 from ottla.replication.state import BrokerImage, Endpoint, PartitionState
@@ -27,12 +27,18 @@ class Loaded:
         return self._throw % bound
 
 
-def broker(node_id: int, epoch: int = 1) -> BrokerImage:
-    return BrokerImage(node_id, epoch, (Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092 + node_id),))
+def broker(node_id: int, epoch: int = 1, previous: int = -1) -> BrokerImage:
+    """`previous` is the life that it says was ended by a clean shutdown."""
+    endpoints = (Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092 + node_id),)
+    return BrokerImage(node_id, epoch, endpoints, previous_epoch=previous)
 
 
-def cluster(*ids: int) -> Context:
-    return Context(ids[0], epoch=5, epoch_version=4, brokers={id: broker(id) for id in ids})
+def cluster(*ids: int, min_insync: int = 1, unclean: bool = False) -> Context:
+    """Brokers in their first life, which has been noticed."""
+    context = Context(ids[0], epoch=5, epoch_version=4, brokers={id: broker(id) for id in ids})
+    context.epochs = {id: StoredEpoch(1, 0) for id in ids}
+    context.policy = lambda topic: Policy(min_insync, unclean)
+    return context
 
 
 def carried_out(context: Context, decision: Decision) -> Decision:
@@ -46,6 +52,15 @@ def with_topic(context: Context, topic: NewTopic, throw: int = 0) -> Decision:
     decision, answers = create(context, [topic], DEFAULTS, Loaded(throw))
     assert not isinstance(answers[topic.name], Exception), answers
     return carried_out(context, decision)
+
+
+def present(context: Context, topic: str = "t", partition: int = 0) -> PartitionState:
+    return context.topics[topic].image.partitions[partition]
+
+
+def look(state: PartitionState) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
+    """Leader, ISR, ELR, leader epoch."""
+    return state.leader, state.isr, state.elr, state.leader_epoch
 
 
 def effects(decision: Decision, kind: type[Effect]) -> list[Effect]:
