@@ -1,4 +1,4 @@
-"""What can go wrong, as plain values: a schedule holds them, JSON keeps them, and a shrinker takes them away one by one.
+"""What can go wrong, as plain values: a schedule holds them, JSON keeps them, and a shrinker takes them away.
 
 Who is hit is a name, or a role (`controller`, `leader`) that is looked up at the moment it happens. A fault that finds
 its victim down already, or that the profile does not allow now, does nothing; so any subset of a schedule is one.

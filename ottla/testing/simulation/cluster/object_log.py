@@ -1,8 +1,8 @@
 """A partition's log as a list: what `ReplicaLog` asks for, and what is left of it when the lights go out.
 
 Every record is a batch of its own. What the log knows of producers and leader epochs is kept by the classes that the
-real log has; it is truncated together with the log. A kill leaves everything that was written, for the page cache is the
-kernel's. A power loss leaves what was flushed, and of the rest some part that the seed decides.
+real log has; it is truncated together with the log. A kill leaves everything that was written, for the page cache is
+the kernel's. A power loss leaves what was flushed, and of the rest some part that the seed decides.
 """
 
 import random
@@ -14,6 +14,7 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.log import Appended
 from ottla.storage.producers import Marker, Producers, Stamp
+from ottla.storage.txn_index import AbortedTxn
 
 _NO_FILES: Any = None
 
@@ -28,7 +29,7 @@ class Kind(IntEnum):
 
 
 class Record(NamedTuple):
-    """One record; `epoch` is the leader's that wrote it, -1 before it is written."""
+    """One record; `epoch` is that of the leader that wrote it, -1 before it is written."""
 
     value: str
     producer_id: int = -1
@@ -36,6 +37,7 @@ class Record(NamedTuple):
     sequence: int = -1
     kind: Kind = Kind.DATA
     epoch: int = -1
+    offset: int = -1
 
     @property
     def is_marker(self) -> bool:
@@ -66,6 +68,7 @@ class ObjectLog:
         self.records: list[Record] = []
         self.epochs = ObjectEpochs()
         self.producers = Producers()
+        self.aborted: list[AbortedTxn] = []
         self.log_start_offset = 0
         self.end_offset = 0
         self.high_watermark = 0
@@ -90,14 +93,15 @@ class ObjectLog:
             repeated = self.producers.check(_stamp(record, offset))
             if repeated is not None:
                 return Appended(repeated.first_offset, repeated.last_offset, is_duplicate=True)
-        self._write(record._replace(epoch=leader_epoch))
+        self._write(record._replace(epoch=leader_epoch, offset=offset))
         return Appended(offset, offset)
 
     def append_fetched(self, data: Any, now_ms: int) -> Appended | None:
-        """Write what a follower fetched: (base offset, records). They keep offsets and epochs."""
-        base, records = data
+        """Write what a follower fetched: records keep their offsets and epochs."""
+        records: Sequence[Record] = data
         if not records:
             return None
+        base = records[0].offset
         if base != self.end_offset:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{base} does not follow {self.end_offset}"
@@ -116,18 +120,20 @@ class ObjectLog:
 
     def _account(self, record: Record, offset: int) -> None:
         if record.is_marker:
-            self.producers.apply_marker(_marker(record, offset))
+            aborted = self.producers.apply_marker(_marker(record, offset))
+            if aborted is not None:
+                self.aborted.append(aborted)
         elif record.producer_id >= 0:
             self.producers.apply(_stamp(record, offset))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def slice(self, offset: int, end: int, count_max: int) -> tuple[int, tuple[Record, ...]]:
+    def slice(self, offset: int, end: int, count_max: int) -> tuple[Record, ...]:
         """Records from `offset` on, below `end`: what `append_fetched` takes."""
         if not self.log_start_offset <= offset <= self.end_offset:
             detail = f"offset {offset} is not within {self.log_start_offset} to {self.end_offset}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
-        return offset, tuple(self.records[offset : min(end, offset + count_max)])
+        return tuple(self.records[offset : min(end, offset + count_max)])
 
     def read(
         self, offset: int, bytes_max: int, limit: int | None = None, *, at_least_one: bool = True
@@ -162,7 +168,7 @@ class ObjectLog:
         """Forget everything. Offsets are places in the list, so what lies before `offset` is kept as holes."""
         self._cut_at(0)
         self.epochs.truncate_from_end(0)
-        self.records = [Record("", epoch=-1)] * offset
+        self.records = [Record("")] * offset
         self.log_start_offset = self.end_offset = self.high_watermark = self.flushed = offset
 
     def advance_log_start(self, offset: int) -> None:
@@ -177,7 +183,7 @@ class ObjectLog:
         self.shortest = min(self.shortest, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.checkpoint = min(self.checkpoint, offset)
-        self.producers = Producers()
+        self.producers, self.aborted = Producers(), []
         for at, record in enumerate(self.records):
             self._account(record, at)
         self.producers.replicated(self.high_watermark)
@@ -213,20 +219,6 @@ class ObjectLog:
             again._account(record, at)
         again.producers.replicated(again.high_watermark)
         return again
-
-
-def aborted_producers(records: Sequence[Record]) -> list[tuple[int, int, int]]:
-    """(producer id, first offset, offset of the marker) of each aborted transaction, from the start of a log."""
-    first: dict[int, int] = {}
-    found: list[tuple[int, int, int]] = []
-    for offset, record in enumerate(records):
-        if record.kind is Kind.IN_TRANSACTION:
-            first.setdefault(record.producer_id, offset)
-        elif record.is_marker:
-            begun = first.pop(record.producer_id, None)
-            if begun is not None and record.kind is Kind.ABORT:
-                found.append((record.producer_id, begun, offset))
-    return found
 
 
 def _stamp(record: Record, offset: int) -> Stamp:

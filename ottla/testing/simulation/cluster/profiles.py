@@ -1,7 +1,7 @@
 """What a kind of run may do: which faults, in which weather, and what it may lose.
 
-The promise holds with at most one unclean shutdown at a time, or with flush before acknowledgement. The profiles keep to
-one of these, but for `unlimited`, which is there to show that nothing else is lost than what the promise excludes.
+The promise holds with at most one unclean shutdown at a time, or with flush before acknowledgement. The profiles keep
+to one of these, but for `unlimited`, which is there to show that nothing else is lost than what the promise excludes.
 """
 
 from dataclasses import dataclass

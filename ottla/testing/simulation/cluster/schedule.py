@@ -1,7 +1,7 @@
 """One run, drawn from its seed before it begins: which faults, when, and what clients do meanwhile.
 
-Each seed first draws which kinds of faults it uses at all: a run with nothing but pauses reaches places that a run with a
-bit of everything does not. A schedule can be printed, kept as JSON, run again, and cut down.
+Each seed first draws which kinds of faults it uses at all: a run with nothing but pauses reaches places that a run with
+a bit of everything does not. A schedule can be printed, kept as JSON, run again, and cut down.
 """
 
 import json
