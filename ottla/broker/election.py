@@ -1,93 +1,65 @@
-"""The host of the controller: registers this broker, elects it, runs commands one after the other, carries them out.
+"""The host of the controller: registers this broker, stands for election for ever, and runs commands when elected.
 
-The brain in `ottla.controller` decides; here its writes go to the store and its effects to the brokers. At most one
-controller writes: `/controller` and the next epoch are taken in one step, and every later write fails if somebody else
-has taken a newer one. When a write fails, what is known may be wrong: the controller starts again from the store.
+The brain in `ottla.controller` decides, `office` says whether we may, `reign` carries it out. Here is what moves them:
+nodes of the store that others change, the session that ends and begins, the clock, and those who ask for something.
 """
 
 import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ottla.broker.metadata import Metadata
+from ottla.broker.channels import Channels, Line
+from ottla.broker.metadata import NO_CONTROLLER, Metadata
+from ottla.broker.office import Dice, Office, OpenSession
 from ottla.broker.orders import Configs, Orders, Replicas
-from ottla.broker.stored import StoredCluster, leftovers, load_cluster, load_context
-from ottla.controller import brokers, configs, topics
+from ottla.broker.reign import Reign
+from ottla.broker.stored import StoredCluster, load_cluster, load_configs
+from ottla.controller import configs, topics
 from ottla.controller.commands import ConfigResource, Growth, NewTopic, ResourceType
-from ottla.controller.context import Context
+from ottla.controller.context import Context, Policy
 from ottla.controller.decision import Decision
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock
-from ottla.core.errors import ErrorCode, KafkaError
-from ottla.core.ids import TopicPartition, format_id, random_id
+from ottla.core.errors import ErrorCode, KafkaError, OttlaError
+from ottla.core.ids import TopicPartition
 from ottla.metadata import paths
 from ottla.metadata.fields import INT64_MAX
-from ottla.metadata.paths import (
-    BrokerNode,
-    ClusterIdNode,
-    ControllerEpochNode,
-    ControllerNode,
-    EndpointNode,
-    ProducerIdBlockNode,
-)
-from ottla.metadata.store import (
-    BadVersion,
-    Check,
-    Create,
-    MetadataStore,
-    NodeExists,
-    NoNode,
-    Op,
-    SessionLost,
-    Set,
-    StoreError,
-)
-from ottla.replication.state import Endpoint, TopicImage
+from ottla.metadata.paths import BrokerNode, ControllerNode, EndpointNode, ProducerIdBlockNode
+from ottla.metadata.store import Create, MetadataStore, Node, Op, SessionState, Set
+from ottla.replication.exchange import Proposal
+from ottla.replication.state import NO_EPOCH, Endpoint, PartitionState, TopicImage
+
+if TYPE_CHECKING:
+    from ottla.controller.preferred import ElectionType
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
-WRITES_MAX = 1_000
-"""Operations in one multi: ZooKeeper takes a megabyte at once, and the event loop is not to wait for longer ones."""
-ATTEMPTS_MAX = 10
-"""How often a step is tried that another broker may be taking at the same time."""
 PRODUCER_ID_BLOCK_SIZE = 1_000
+RETRY_SECONDS = (0.1, 5.0)
+"""How long to wait after something failed in the background: at first, and at most."""
 
 
-class Claim(NamedTuple):
-    """Our time as controller: the epoch, and the version of its node that every write checks."""
+class Rebalancing:
+    """How often the controller looks whether leadership is where it should be, and how much may be elsewhere."""
 
-    epoch: int
-    version: int
-
-
-class Dice:
-    """Chance for the controller; `source` makes it reproducible."""
-
-    def __init__(self, source: random.Random | None = None) -> None:
-        self._source = source
-
-    def new_id(self) -> uuid.UUID:
-        return random_id(self._source)
-
-    def below(self, bound: int) -> int:
-        return (self._source or random).randrange(bound)
-
-
-def _seen(done: "asyncio.Future[Any]") -> None:
-    """Whoever asked may be gone: then nobody is left to hear of an error, and that is no news for the log."""
-    if not done.cancelled():
-        done.exception()
+    def __init__(
+        self,
+        seconds: Callable[[], float | None] = lambda: None,
+        percent: Callable[[], int] = lambda: 10,
+    ) -> None:
+        self.seconds = seconds
+        """None: never."""
+        self.percent = percent
 
 
 class ControllerHost:
     """`open` before the logs are opened, `elect` when the listeners are bound, `resign` at the end.
 
-    After `elect` returns, this broker has been told everything that concerns it. A command returns when its change
-    lasts in the store and this broker has followed it.
+    When `elect` returns, this broker is registered; if it is the controller, it has been told everything that
+    concerns it. A command returns when its change lasts in the store and the live brokers have followed it.
     """
 
     def __init__(
@@ -100,90 +72,221 @@ class ControllerHost:
         configs: Configs,
         clock: Clock,
         defaults: Callable[[], Defaults] = lambda: Defaults(1, 1),
+        default_policy: Callable[[], Policy] = Policy,
+        rebalancing: Rebalancing | None = None,
+        line: Line | None = None,
+        open_session: OpenSession | None = None,
+        registration_timeout_ms: int = 0,
         chance: random.Random | None = None,
     ) -> None:
         self.node_id = node_id
-        self.broker_epoch = -1
-        self._store = store
+        self._chance = Dice(chance)
+        self._office = Office(
+            store,
+            node_id=node_id,
+            clock=clock,
+            chance=self._chance,
+            open_session=open_session,
+            registration_timeout_ms=registration_timeout_ms,
+        )
+        self._office.on_session = self._follow_session
         self._metadata = metadata
         self._settings = configs
-        self._orders = Orders(node_id, replicas, metadata, configs)
-        self._clock = clock
+        self.orders = Orders(node_id, replicas, metadata, configs)
+        self._reign = Reign(
+            self._office, Channels(node_id, self.orders.follow, line), self.orders, default_policy
+        )
         self._defaults = defaults
-        self._chance = Dice(chance)
-        self._turn = asyncio.Lock()
-        self._claim: Claim | None = None
-        self._context: Context | None = None
-
-    # Coming and going
-
-    async def open(self) -> StoredCluster:
-        """Read what the logs need to be opened, and pass the settings on. A new store gets its layout and an id."""
-        cluster_id = await self._cluster_id()
-        self._metadata.cluster_id = cluster_id
-        stored = await load_cluster(self._store, cluster_id)
-        self._orders.follow_configs(stored.configs)
-        return stored
-
-    async def elect(self, endpoints: Sequence[Endpoint], rack: str | None = None) -> None:
-        """Register this broker, and become controller if there is none."""
-        async with self._turn:
-            node = BrokerNode(tuple(EndpointNode(*endpoint) for endpoint in endpoints), rack)
-            controller_id = await self._register(
-                Create(BrokerNode.path(self.node_id), self._encode(node), True)
-            )
-            if self._claim is None:
-                self._metadata.update(controller_id=controller_id)
-                return
-            logger.info("broker %d is the controller, epoch %d", self.node_id, self._claim.epoch)
-            await self._begin(self._claim)
-
-    async def resign(self) -> None:
-        """Decide nothing from now on. Whoever closes the store's session lets others take over."""
-        async with self._turn:
-            self._claim = self._context = None
+        self._rebalancing = rebalancing or Rebalancing()
+        self._me = BrokerNode(())
+        self._standing: asyncio.Task[None] | None = None
+        self.on_session: Callable[[SessionState], object] = lambda state: None
+        """Called when the session with the store is interrupted, goes on, or is over. See `may_decide`."""
+        self.on_registered: Callable[[int], object] = lambda broker_epoch: None
+        """Called with every new broker epoch."""
 
     @property
     def is_controller(self) -> bool:
-        return self._claim is not None
+        return self._office.claim is not None
 
-    # Commands
+    @property
+    def controller_epoch(self) -> int:
+        """Ours, or -1."""
+        return self._office.claim.epoch if self._office.claim else NO_EPOCH
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._office.broker_epoch
+
+    @property
+    def may_decide(self) -> bool:
+        """Are we still who we were, for all the store tells? If not, no ISR may change, and nothing be decided."""
+        return self._office.may_decide
+
+    @property
+    def store(self) -> MetadataStore:
+        """The present session."""
+        return self._office.store
+
+    # --- coming and going ---------------------------------------------------------------------------------------
+
+    async def open(self) -> StoredCluster:
+        """Read what the logs need to be opened, and pass the settings on. A new store gets its layout and an id."""
+        cluster_id = await self._office.prepare()
+        self._metadata.cluster_id = cluster_id
+        stored = await load_cluster(self._office.store, cluster_id)
+        self.orders.follow_configs(stored.configs)
+        return stored
+
+    async def elect(
+        self, endpoints: Sequence[Endpoint], rack: str | None = None, previous_epoch: int = NO_EPOCH
+    ) -> None:
+        """Register this broker, become controller if there is none, and stand for election from now on.
+
+        `previous_epoch` is the life before, if it ended with a clean shutdown.
+        """
+        self._me = BrokerNode(tuple(EndpointNode(*each) for each in endpoints), rack, previous_epoch)
+        await self._enter()
+        if self.is_controller:
+            await self._reign.take_over()
+        name = f"broker {self.node_id} stands for election"
+        self._standing = asyncio.get_running_loop().create_task(self._stand(), name=name)
+
+    async def resign(self) -> None:
+        """Decide nothing from now on. Whoever closes the store's session lets others take over."""
+        standing = self._standing
+        self.abandon()
+        if standing is not None:
+            await asyncio.wait([standing])
+        async with self._reign.turn:
+            self._office.step_back()
+        await self._reign.end()
+
+    def abandon(self) -> None:
+        """Stand for election no more, as a crash would have it."""
+        if self._standing is not None:
+            self._standing.cancel()
+            self._standing = None
+
+    async def _enter(self) -> None:
+        async with self._reign.turn:
+            self._reign.forget()
+            await self._office.enter(self._me)
+            epoch = self.orders.broker_epoch = self._office.broker_epoch
+            self._follow_controller()
+        # The next session of this process has lost nothing of what this one had.
+        self._me = self._me._replace(previous_epoch=epoch)
+        self.on_registered(epoch)
+
+    # --- standing for election ----------------------------------------------------------------------------------
+
+    async def _stand(self) -> None:
+        seconds, longest = RETRY_SECONDS
+        look_again = asyncio.get_running_loop().time()
+        while True:
+            try:
+                await self._attend()
+                look_again = await self._rebalance(look_again)
+                seconds = RETRY_SECONDS[0]
+            except Exception as error:  # whatever it is, somebody must go on standing for election
+                self._complain(error)
+                self._office.ring()
+                await asyncio.sleep(seconds)
+                seconds = min(2 * seconds, longest)
+            await self._wait_for_news(look_again)
+
+    async def _wait_for_news(self, until: float) -> None:
+        seconds = self._rebalancing.seconds()
+        limit = None if seconds is None else max(0.0, until - asyncio.get_running_loop().time())
+        try:
+            await asyncio.wait_for(self._office.bell.wait(), limit)
+        except TimeoutError:
+            return
+
+    async def _attend(self) -> None:
+        """See what has changed in the store, and do what follows from it."""
+        office = self._office
+        office.bell.clear()
+        if office.store.session is SessionState.LOST:
+            await office.renew()
+        if office.broker_epoch == NO_EPOCH:  # also if the last attempt to enter failed half-way
+            await self._enter()
+            office.ring()
+        if office.store.session is not SessionState.CONNECTED:
+            return  # what only one may do waits until we know whether it is us
+        news = office.news.copy()
+        office.news.clear()
+        if ControllerNode.path in news:
+            async with self._reign.turn:
+                await office.stand()
+                self._follow_controller()
+        if not self.is_controller:
+            if news & {paths.CONFIG_CHANGES, ControllerNode.path}:
+                self.orders.follow_configs(await load_configs(office.store))
+        elif news & {paths.BROKERS, ControllerNode.path}:
+            await self._reign.follow_brokers()
+
+    async def _rebalance(self, due: float) -> float:
+        """Give leadership back when it is time. Returns when it will be time again."""
+        now, seconds = asyncio.get_running_loop().time(), self._rebalancing.seconds()
+        if seconds is None or now < due:
+            return due
+        context = self._reign.context
+        if self.is_controller and context is not None and len(context.brokers) > 1:
+            from ottla.controller import preferred
+
+            percent = self._rebalancing.percent()
+            await self._reign.decide(
+                lambda context: (preferred.rebalance(context, percent), None), waits=False
+            )
+        return now + seconds
+
+    def _follow_controller(self) -> None:
+        if not self.is_controller:
+            self._reign.forget()
+            if self._metadata.controller_id != self._office.controller_id:
+                self._metadata.update(controller_id=self._office.controller_id)
+
+    def _complain(self, error: Exception) -> None:
+        is_known = isinstance(error, OttlaError | OSError)
+        logger.warning(
+            "broker %d does not get on with the cluster: %s",
+            self.node_id,
+            error,
+            exc_info=None if is_known else error,
+        )
+
+    def _follow_session(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            self._reign.forget()
+            self._metadata.update(controller_id=NO_CONTROLLER)
+        self.on_session(state)
+
+    # --- topics and settings ------------------------------------------------------------------------------------
 
     async def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicImage | KafkaError]:
         """Every topic as it is now, or why it is not."""
-
-        async def work(context: Context) -> dict[str, TopicImage | KafkaError]:
-            check = self._settings.check
-            decision, answers = topics.create(context, wanted, self._defaults(), self._chance, check)
-            if not validate_only:
-                await self._carry_out(context, decision)
-            return answers
-
-        return await self._command(work)
+        return await self._reign.decide(
+            lambda context: topics.create(
+                context, wanted, self._defaults(), self._chance, self._settings.check
+            ),
+            validate_only=validate_only,
+        )
 
     async def delete_topics(
         self, names: Sequence[str], ids: Mapping[str, uuid.UUID] | None = None
     ) -> dict[str, KafkaError | None]:
-        async def work(context: Context) -> dict[str, KafkaError | None]:
-            decision, answers = topics.doom(context, names, ids)
-            await self._carry_out(context, decision)
-            await self._bury(context)
-            return answers
-
-        return await self._command(work)
+        """Returns when the replicas are stopped, as far as they can be reached, and nothing is left in the store."""
+        return await self._reign.decide(lambda context: topics.doom(context, names, ids))
 
     async def create_partitions(
         self, growth: Sequence[Growth], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        async def work(context: Context) -> dict[str, KafkaError | None]:
-            decision, answers = topics.grow(context, growth, self._chance)
-            if not validate_only:
-                await self._carry_out(context, decision)
-            return answers
-
-        return await self._command(work)
+        return await self._reign.decide(
+            lambda context: topics.grow(context, growth, self._chance), validate_only=validate_only
+        )
 
     async def alter_configs(
         self,
@@ -195,160 +298,74 @@ class ControllerHost:
     ) -> None:
         """Change settings; None takes one away, and `replace` all that are not named. Raises KafkaError."""
 
-        async def work(context: Context) -> None:
+        def decide(context: Context) -> tuple[Decision, None]:
             configs.check_resource(context, resource)
             after = configs.altered(context, resource, values, replace=replace)
             self._settings.check(resource, after)
-            if not validate_only:
-                await self._carry_out(context, configs.alter(context, resource, after))
+            return configs.alter(context, resource, after), None
 
-        await self._command(work)
+        await self._reign.decide(decide, validate_only=validate_only)
 
     def configs_of(self, resource_type: ResourceType, name: str) -> dict[str, str]:
         """What is stored for a resource, without any defaults."""
-        return dict(self._orders.configs.get(ConfigResource(resource_type, name), {}))
+        return dict(self.orders.configs.get(ConfigResource(resource_type, name), {}))
+
+    # --- what brokers ask for -----------------------------------------------------------------------------------
 
     async def allocate_producer_ids(self) -> range:
         """A block of ids that nobody gets again."""
 
         async def work(context: Context) -> range:
-            nodes = await self._store.get_all([paths.PRODUCER_ID_BLOCK])
-            node = nodes.get(paths.PRODUCER_ID_BLOCK)
-            first = ProducerIdBlockNode.decode(node.data).last + 1 if node is not None else 0
-            last = first + PRODUCER_ID_BLOCK_SIZE - 1
-            if last > INT64_MAX:
-                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids have been given away")
-            data = ProducerIdBlockNode(self.node_id, first, last).encode()
-            write = (
-                Set(paths.PRODUCER_ID_BLOCK, data, node.version)
-                if node
-                else Create(paths.PRODUCER_ID_BLOCK, data)
-            )
-            await self._write(context, [write])
-            return range(first, last + 1)
+            nodes = await self._office.store.get_all([paths.PRODUCER_ID_BLOCK])
+            write, block = _next_block(self.node_id, nodes.get(paths.PRODUCER_ID_BLOCK))
+            await self._reign.write(context, [write])
+            return block
 
-        return await self._command(work)
+        return await self._reign.command(work)
 
-    async def replicas_failed(self, partitions: Collection[TopicPartition]) -> None:
-        """The disk under these replicas of this broker has failed: somebody else is to lead, or nobody."""
+    async def replicas_failed(
+        self, partitions: Collection[TopicPartition], broker: int | None = None
+    ) -> None:
+        """The disk under these replicas of a broker, this one if none is named, has failed."""
+        await self._reign.fail(self.node_id if broker is None else broker, partitions)
 
-        async def work(context: Context) -> None:
-            await self._carry_out(context, brokers.fail(context, self.node_id, partitions))
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[Proposal]
+    ) -> dict[TopicPartition, PartitionState | KafkaError]:
+        """What the leaders of these partitions propose, judged and done. Raises STALE_BROKER_EPOCH.
 
-        await self._command(work)
+        Unlike other commands it does not wait for anybody: the leader that asks holds back what it has not committed.
+        """
+        from ottla.controller import alterations
 
-    # Election
+        return await self._reign.decide(
+            lambda context: alterations.alter(context, broker_id, broker_epoch, proposals), waits=False
+        )
 
-    async def _cluster_id(self) -> str:
-        for _ in range(ATTEMPTS_MAX):
-            wanted = [*paths.LAYOUT, ControllerEpochNode.path, ClusterIdNode.path]
-            found = await self._store.get_all(wanted)
-            data = {
-                ControllerEpochNode.path: ControllerEpochNode.encode(0),
-                ClusterIdNode.path: ClusterIdNode.encode(format_id(self._chance.new_id())),
-            }
-            missing = [Create(path, data.get(path, b"")) for path in wanted if path not in found]
-            if not missing:
-                return ClusterIdNode.decode(found[ClusterIdNode.path].data)
-            try:
-                await self._store.multi(missing)
-            except NodeExists:
-                continue  # another broker starts, too
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the metadata store does not come to rest")
+    async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        """Let others lead what this broker leads. Returns what it still leads; ask again."""
+        from ottla.controller import shutdown
 
-    async def _register(self, me: Create) -> int:
-        """Register, and become controller in the same step if nobody is. Returns who is."""
-        for _ in range(ATTEMPTS_MAX):
-            found = await self._store.get_all([me.path, ControllerNode.path, ControllerEpochNode.path])
-            if me.path in found:
-                raise KafkaError(
-                    ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-                    f"another broker {self.node_id} is alive: {me.path} exists",
-                )
-            ops: list[Op] = [me]
-            claim = None
-            if ControllerNode.path not in found:
-                epoch_node = found[ControllerEpochNode.path]
-                claim = Claim(ControllerEpochNode.decode(epoch_node.data) + 1, epoch_node.version + 1)
-                ops.append(
-                    Create(
-                        ControllerNode.path, ControllerNode.encode(self.node_id, self._clock.now_ms()), True
-                    )
-                )
-                ops.append(
-                    Set(ControllerEpochNode.path, ControllerEpochNode.encode(claim.epoch), epoch_node.version)
-                )
-            try:
-                self.broker_epoch = (await self._store.multi(ops))[0]
-            except (NodeExists, BadVersion):
-                continue  # another broker was faster; see what is left for us
-            self._claim = claim
-            return self.node_id if claim else ControllerNode.decode(found[ControllerNode.path].data)
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the metadata store does not come to rest")
+        return await self._reign.decide(lambda context: shutdown.prepare(context, broker_id, broker_epoch))
 
-    async def _begin(self, claim: Claim) -> Context:
-        """Take over as controller: read everything, set it right, and finish what was left half-done."""
-        context = await load_context(self._store, self.node_id, claim.epoch, claim.version)
-        self._orders.follow_configs({resource: config.values for resource, config in context.configs.items()})
-        await self._carry_out(context, configs.drop_orphans(context))
-        await self._carry_out(context, brokers.begin(context))
-        await self._bury(context)
-        self._context = context
-        return context
+    # --- elections and moves ------------------------------------------------------------------------------------
 
-    # Running commands
+    async def elect_leaders(
+        self, kind: "ElectionType", partitions: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Elect now; None means everywhere."""
+        from ottla.controller import preferred
 
-    async def _command(self, work: Callable[[Context], Awaitable[T]]) -> T:
-        # Whoever asked may go away in the middle; what is begun is finished all the same.
-        running = asyncio.ensure_future(self._run(work))
-        running.add_done_callback(_seen)
-        return await asyncio.shield(running)
+        return await self._reign.decide(lambda context: preferred.elect(context, kind, partitions))
 
-    async def _run(self, work: Callable[[Context], Awaitable[T]]) -> T:
-        async with self._turn:
-            if self._claim is None:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER, f"broker {self.node_id} is not the controller")
-            try:
-                return await work(self._context or await self._begin(self._claim))
-            except StoreError as error:
-                self._context = None
-                await self._check_claim(self._claim)
-                logger.error("a change of the cluster's metadata failed: %s", error)
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
-    async def _check_claim(self, claim: Claim) -> None:
-        """Step back if there is a newer controller."""
-        try:
-            node = await self._store.get(ControllerEpochNode.path)
-            moved = node.version != claim.version
-        except (NoNode, SessionLost):
-            moved = True
-        except StoreError:
-            return  # nobody knows; the next command will find out
-        if moved:
-            self._claim = None
-            logger.warning("broker %d is no longer the controller", self.node_id)
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"broker {self.node_id} is no longer the controller")
-
-    async def _carry_out(self, context: Context, decision: Decision) -> None:
-        await self._write(context, decision.writes)
-        for change in decision.changes:
-            context.apply(change)
-        failed: list[TopicPartition] = []
-        for effect in decision.effects:
-            failed += await self._orders.tell(effect, context.controller_id, context.epoch)
-        if failed:  # never twice for the same partition: a replica that has failed is not told to lead
-            await self._carry_out(context, brokers.fail(context, self.node_id, failed))
-
-    async def _write(self, context: Context, writes: Sequence[Op]) -> None:
-        guard = Check(ControllerEpochNode.path, context.epoch_version)
-        for first in range(0, len(writes), WRITES_MAX):
-            await self._store.multi([guard, *writes[first : first + WRITES_MAX]])
-
-    async def _bury(self, context: Context) -> None:
-        if context.doomed:
-            found = {name: await leftovers(self._store, name) for name in context.doomed}
-            await self._carry_out(context, topics.bury(found))
-
-    def _encode(self, node: BrokerNode) -> bytes:
-        return node.encode(self._clock.now_ms())
+def _next_block(node_id: int, node: Node | None) -> tuple[Op, range]:
+    """The producer ids after those that were given away last, and the write that makes them ours."""
+    first = ProducerIdBlockNode.decode(node.data).last + 1 if node is not None else 0
+    last = first + PRODUCER_ID_BLOCK_SIZE - 1
+    if last > INT64_MAX:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids have been given away")
+    data = ProducerIdBlockNode(node_id, first, last).encode()
+    path = paths.PRODUCER_ID_BLOCK
+    write: Op = Create(path, data) if node is None else Set(path, data, node.version)
+    return write, range(first, last + 1)

@@ -1,20 +1,34 @@
 """What a controller tells this broker, carried out: replicas, metadata and settings follow.
 
-The effects of a decision arrive here in order, and the next waits for the one before.
+Orders come from the controller in this process or over the wire, one after the other; the next is sent when the one
+before is answered. An order of a controller that has been replaced since, or one for an earlier life of this broker,
+is refused: whoever sent it does not know yet.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from ottla.broker.metadata import Metadata
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.decision import ConfigChange, Effect, LeaderAndIsr, StopReplicas, UpdateMetadata
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
-from ottla.replication.state import PartitionState
+from ottla.replication.state import NO_EPOCH, PartitionState, TopicImage
 
 logger = logging.getLogger(__name__)
+
+Answers = Mapping[TopicPartition, ErrorCode]
+"""How each partition took an order; empty where it is about none."""
+
+
+class Order(NamedTuple):
+    """One effect of a decision, whose it is, and for which life of the broker it is meant."""
+
+    effect: Effect
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int = NO_EPOCH
 
 
 class Replicas(Protocol):
@@ -45,27 +59,58 @@ class Orders:
 
     def __init__(self, node_id: int, replicas: Replicas, metadata: Metadata, configs: Configs) -> None:
         self.configs: dict[ConfigResource, Mapping[str, str]] = {}
+        self.controller_epoch = -1
+        """The newest that we have heard of."""
+        self.broker_epoch = NO_EPOCH
+        """Our own: who registers says which it is."""
         self._node_id = node_id
         self._replicas = replicas
         self._metadata = metadata
         self._configs = configs
 
-    async def tell(
-        self, effect: Effect, controller_id: int, controller_epoch: int
-    ) -> Collection[TopicPartition]:
-        """Do what concerns this broker; others are not reached from here. Returns partitions whose disk has failed."""
-        match effect:
+    async def follow(self, order: Order) -> Answers:
+        """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH."""
+        self._check_controller(order)
+        self._check_life(order)
+        self.controller_epoch = order.controller_epoch
+        match order.effect:
             case ConfigChange(resource, values):
                 self._follow_config(resource, values)
             case LeaderAndIsr(self._node_id, states):
-                return _judge("LeaderAndIsr", await self._replicas.leader_and_isr(controller_epoch, states))
-            case StopReplicas(self._node_id, partitions):
-                _judge("StopReplica", await self._replicas.stop_replicas(controller_epoch, partitions))
-            case UpdateMetadata(self._node_id, changed, deleted, live):
-                self._metadata.update(
-                    topics=changed, deleted=deleted, brokers=live, controller_id=controller_id
+                return _judged(
+                    "LeaderAndIsr", await self._replicas.leader_and_isr(order.controller_epoch, states)
                 )
-        return ()
+            case StopReplicas(self._node_id, partitions):
+                return _judged(
+                    "StopReplica", await self._replicas.stop_replicas(order.controller_epoch, partitions)
+                )
+            case UpdateMetadata(self._node_id):
+                self._update_metadata(order.effect, order.controller_id)
+        return {}
+
+    def _check_controller(self, order: Order) -> None:
+        if order.controller_epoch < self.controller_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"controller {order.controller_id} has epoch {order.controller_epoch}, "
+                f"there is one with {self.controller_epoch}",
+            )
+
+    def _check_life(self, order: Order) -> None:
+        """The controller may hear of our registration before we do: a larger epoch than we know is ours, too."""
+        if order.broker_epoch != NO_EPOCH and order.broker_epoch < self.broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"the order is for broker {self._node_id} in epoch {order.broker_epoch}, now it is {self.broker_epoch}",
+            )
+
+    def _update_metadata(self, news: UpdateMetadata, controller_id: int) -> None:
+        """A message that was sent twice may come late: what we know better stays."""
+        known = self._metadata.topics
+        topics = [_newest(topic, known.get(topic.name)) for topic in news.topics]
+        self._metadata.update(
+            topics=topics, deleted=news.deleted, brokers=news.brokers, controller_id=controller_id
+        )
 
     def follow_configs(self, stored: Mapping[ConfigResource, Mapping[str, str]]) -> None:
         """These are all settings that are stored."""
@@ -87,9 +132,27 @@ class Orders:
                 self._configs.apply(resource, {})
 
 
-def _judge(call: str, answers: Mapping[TopicPartition, ErrorCode]) -> list[TopicPartition]:
-    """Say what was refused; which partitions lie on a disk that has failed?"""
+def failed(answers: Answers) -> list[TopicPartition]:
+    """The partitions that lie on a disk that has failed."""
+    return [partition for partition, code in answers.items() if code == ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def _newest(topic: TopicImage, known: TopicImage | None) -> TopicImage:
+    """The topic with the newer state of each partition."""
+    if known is None or known.topic_id != topic.topic_id:
+        return topic
+    before = {state.partition: state for state in known.partitions}
+    states = [_newer(state, before.get(state.partition)) for state in topic.partitions]
+    return topic._replace(partitions=tuple(states))
+
+
+def _newer(state: PartitionState, known: PartitionState | None) -> PartitionState:
+    return state if known is None or state.partition_epoch >= known.partition_epoch else known
+
+
+def _judged(call: str, answers: Answers) -> Answers:
+    """Say what was refused."""
     for partition, code in answers.items():
         if code != ErrorCode.NONE:
             logger.warning("%s for %s was answered with %s", call, partition, code.name)
-    return [partition for partition, code in answers.items() if code == ErrorCode.KAFKA_STORAGE_ERROR]
+    return answers

@@ -1,18 +1,33 @@
 """What the metadata store holds, read and decoded: for a broker that opens its logs, and for a new controller."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.controller.commands import ConfigResource
+from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.configs import KINDS, resource_at
-from ottla.controller.context import NO_STATE, Context, StoredConfig, StoredEpoch, StoredTopic
+from ottla.controller.context import (
+    NO_STATE,
+    Context,
+    Policy,
+    StoredConfig,
+    StoredDeletion,
+    StoredEpoch,
+    StoredTopic,
+)
 from ottla.controller.partitions import is_internal, newborn
 from ottla.core.errors import ProtocolError
 from ottla.core.ids import is_topic_name
 from ottla.metadata import paths
 from ottla.metadata.fields import INT32_MAX, parse_number
-from ottla.metadata.paths import BrokerEpochNode, BrokerNode, ConfigNode, PartitionStateNode, TopicNode
+from ottla.metadata.paths import (
+    BrokerEpochNode,
+    BrokerNode,
+    ConfigNode,
+    DeletedReplicasNode,
+    PartitionStateNode,
+    TopicNode,
+)
 from ottla.metadata.store import MetadataStore, Node, NoNode
 from ottla.replication.state import BrokerImage, Endpoint, PartitionState, TopicImage
 
@@ -25,6 +40,8 @@ class StoredCluster(NamedTuple):
     configs: Mapping[ConfigResource, Mapping[str, str]]
     doomed: frozenset[str] = frozenset()
     """Topics that are being deleted; they are in `topics`, too, unless hardly anything is left of them."""
+    lost: Mapping[tuple[int, uuid.UUID], frozenset[int]] = {}
+    """Partitions that a broker has no replicas of any more and is to delete, by broker and topic id."""
 
 
 async def load_cluster(store: MetadataStore, cluster_id: str) -> StoredCluster:
@@ -32,8 +49,9 @@ async def load_cluster(store: MetadataStore, cluster_id: str) -> StoredCluster:
     return StoredCluster(
         cluster_id,
         {name: topic.topic_id for name, (topic, _) in nodes.items()},
-        {resource: config.values for resource, config in (await _configs(store)).items()},
+        await load_configs(store),
         frozenset(await store.children(paths.DELETED_TOPICS)),
+        _lost(await load_deletions(store), [topic for topic, _ in nodes.values()]),
     )
 
 
@@ -58,7 +76,44 @@ async def load_context(store: MetadataStore, node_id: int, epoch: int, epoch_ver
         configs=await _configs(store),
         skeletons=await _skeletons(store, topics.values()),
         epochs=await load_epochs(store),
+        deletions=await load_deletions(store),
     )
+
+
+async def load_configs(store: MetadataStore) -> dict[ConfigResource, Mapping[str, str]]:
+    """All settings that were made."""
+    return {resource: config.values for resource, config in (await _configs(store)).items()}
+
+
+def policy_of(context: Context, default: Callable[[], Policy]) -> Callable[[str], Policy]:
+    """How leaders of a topic are elected, as its settings are in the store; `default` is where it has none."""
+
+    def policy(topic: str) -> Policy:
+        found = default()
+        config = context.configs.get(ConfigResource(ResourceType.TOPIC, topic))
+        if config is None:
+            return found
+        least = config.values.get("min.insync.replicas")
+        unclean = config.values.get("unclean.leader.election.enable")
+        return Policy(
+            int(least) if least is not None and least.isdecimal() else found.min_insync_replicas,
+            unclean.strip().lower() == "true" if unclean is not None else found.allows_unclean,
+        )
+
+    return policy
+
+
+def _lost(
+    deletions: Mapping[tuple[int, uuid.UUID], StoredDeletion], topics: Iterable[TopicNode]
+) -> dict[tuple[int, uuid.UUID], frozenset[int]]:
+    """What is to be deleted. A replica that is assigned is not, whatever the list says."""
+    assigned = {topic.topic_id: topic.replicas for topic in topics}
+    lost = {}
+    for (broker, topic_id), known in deletions.items():
+        replicas = dict(enumerate(assigned.get(topic_id, ())))
+        gone = frozenset(index for index in known.partitions if broker not in replicas.get(index, ()))
+        lost[broker, topic_id] = gone
+    return lost
 
 
 async def load_epochs(store: MetadataStore) -> dict[int, StoredEpoch]:
@@ -71,6 +126,17 @@ async def load_epochs(store: MetadataStore) -> dict[int, StoredEpoch]:
         )
         for path, node in found.items()
     }
+
+
+async def load_deletions(store: MetadataStore) -> dict[tuple[int, uuid.UUID], StoredDeletion]:
+    """What brokers still have to delete, by broker and topic id."""
+    names = await store.children(paths.DELETED_REPLICAS)
+    found = await store.get_all(f"{paths.DELETED_REPLICAS}/{name}" for name in names)
+    deletions = {}
+    for path, node in found.items():
+        topic, partitions = DeletedReplicasNode.decode(path, node.data)
+        deletions[DeletedReplicasNode.parse(path)] = StoredDeletion(topic, partitions, node.version)
+    return deletions
 
 
 async def load_brokers(store: MetadataStore) -> list[BrokerImage]:

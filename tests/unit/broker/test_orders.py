@@ -2,9 +2,10 @@
 
 import asyncio
 
-from ottla.broker.orders import Orders
+from ottla.broker.orders import Order, Orders, failed
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.decision import ConfigChange, LeaderAndIsr, StopReplicas, UpdateMetadata
+from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
 from ottla.replication.state import BrokerImage
 from tests.unit.broker.controlled import FakeConfigs, FakeReplicas, WatchedMetadata
@@ -23,12 +24,12 @@ class Told:
         self.orders = Orders(0, self.replicas, self.metadata, self.configs)
 
     def tell(self, effect):
-        return asyncio.run(self.orders.tell(effect, controller_id=3, controller_epoch=8))
+        return asyncio.run(self.orders.follow(Order(effect, 3, 8)))
 
 
 def test_partitions_are_led_and_stopped():
     told = Told()
-    assert told.tell(LeaderAndIsr(0, (state(0, "0", "0"),))) == []
+    assert told.tell(LeaderAndIsr(0, (state(0, "0", "0"),))) == {TopicPartition("t", 0): ErrorCode.NONE}
     assert told.replicas.controller_epoch == 8
     told.tell(StopReplicas(0, {TopicPartition("t", 0): True}))
     assert told.replicas.states == {}
@@ -38,7 +39,7 @@ def test_partitions_are_led_and_stopped():
 def test_partitions_on_a_failed_disk_are_returned(caplog):
     told = Told()
     told.replicas.failing = {TopicPartition("t", 0)}
-    assert told.tell(LeaderAndIsr(0, (state(0, "0", "0"),))) == [TopicPartition("t", 0)]
+    assert failed(told.tell(LeaderAndIsr(0, (state(0, "0", "0"),)))) == [TopicPartition("t", 0)]
     assert "t-0 was answered with KAFKA_STORAGE_ERROR" in caplog.text
 
 
