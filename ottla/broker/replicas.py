@@ -7,7 +7,7 @@ A directory whose disk fails goes offline alone, with its partitions; the others
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ottla.broker.upkeep import FULL
@@ -99,8 +99,14 @@ class Replicas:
         """Was the last shutdown of every directory a clean one?"""
         return all(directory.was_clean for directory in self.directories)
 
-    def forget_strays(self, topic_ids: Mapping[str, uuid.UUID]) -> list[TopicPartition]:
-        """Leave alone what lies here but belongs to no topic of the cluster: it is not served, and not deleted."""
+    def forget_strays(
+        self,
+        topic_ids: Mapping[str, uuid.UUID],
+        lost: Mapping[tuple[int, uuid.UUID], Collection[int]] | None = None,
+    ) -> list[TopicPartition]:
+        """Leave alone what lies here but belongs to no topic of the cluster: it is not served, and not deleted.
+
+        Only what we are known to have `lost`, by broker and topic id, is: it was taken from us while we were away."""
         strays = []
         for directory in self.directories:
             for topic_partition in [*directory.logs, *directory.damaged]:
@@ -111,7 +117,9 @@ class Replicas:
                     logger.error("%s is set aside: %s", topic_partition, error)
                     directory.set_aside(topic_partition, CorruptLog(str(error)))
                     continue
-                if known is None or found not in (None, known):
+                if lost and found and topic_partition.partition in lost.get((self._broker_id, found), ()):
+                    self._delete_lost(directory, topic_partition)
+                elif known is None or found not in (None, known):
                     directory.release(topic_partition)
                     strays.append(topic_partition)
         if strays:
@@ -119,6 +127,13 @@ class Replicas:
                 "%d partitions on the disk belong to no topic and are not served: %s", *_few(strays)
             )
         return strays
+
+    def _delete_lost(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        logger.info("%s was taken from this broker and is deleted", topic_partition)
+        try:
+            directory.delete(topic_partition)
+        except OSError as error:  # it is let go already, and a stray from now on
+            logger.error("%s cannot be deleted: %s", topic_partition, error)
 
     async def end_syncs(self) -> None:
         """Return when no thread works on the disk any more: a sync that fails must be known before logs are closed."""

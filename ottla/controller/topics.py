@@ -17,6 +17,7 @@ from ottla.controller.context import NO_STATE, Context, StoredTopic
 from ottla.controller.decision import (
     ConfigChange,
     Decision,
+    StopReplicas,
     TopicBuried,
     TopicChanged,
     TopicDoomed,
@@ -24,7 +25,7 @@ from ottla.controller.decision import (
 )
 from ottla.controller.placement import circle, place, racks_of
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.core.ids import collision_key
+from ottla.core.ids import TopicPartition, collision_key
 from ottla.metadata.paths import DeleteTopicNode, TopicNode
 from ottla.metadata.store import Create, Delete, Set
 from ottla.replication.state import PartitionState, TopicImage
@@ -176,7 +177,14 @@ def _orphans(context: Context, doomed: StoredTopic | None) -> Decision:
         for id in state.replicas:
             found = done if state.topic_partition in context.deleted.get(id, ()) else lost
             found.setdefault(id, []).append(state.partition)
-    return deletions.revise(context, doomed.image, lost, done)
+    decision = deletions.revise(context, doomed.image, lost, done)
+    # Who came back after the stopping began has not heard of it.
+    decision.effects += [
+        StopReplicas(id, {TopicPartition(doomed.image.name, index): True for index in indexes})
+        for id, indexes in lost.items()
+        if id in context.brokers
+    ]
+    return decision
 
 
 def _check_once(name: str, named: Mapping[str, int]) -> None:

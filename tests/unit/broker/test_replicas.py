@@ -13,6 +13,7 @@ from ottla.core.errors import ConfigError, ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.replication.state import PartitionState
 from ottla.storage.config import TINY, TopicConfig
+from ottla.storage.log_directory import LogDirectory
 from ottla.storage.scan import BrokenChain
 from ottla.storage.segment import LOG_SUFFIX, file_name
 from ottla.testing.disk import SimDisk
@@ -46,7 +47,7 @@ def new(*indexes, **how):
 class Here(Replicas):
     """The replicas of broker 1 on a simulated disk; of the cluster, `known` is known."""
 
-    def __init__(self, *paths, disk=None, topics=None):
+    def __init__(self, *paths, disk=None, topics=None, lost=None):
         self.disk = disk or SimDisk()
         self.known = set()
         super().__init__(1, self.disk, lambda topic: TopicConfig(TINY), self.known.__contains__)
@@ -54,7 +55,7 @@ class Here(Replicas):
         self.on_failed = self.lost.extend
         self.on_all_failed = lambda: setattr(self, "is_all_lost", True)
         self.open(paths or ("a",))
-        self.strays = self.forget_strays({"orders": ORDERS} if topics is None else topics)
+        self.strays = self.forget_strays({"orders": ORDERS} if topics is None else topics, lost)
 
     async def add(self, *states, epoch=1):
         results = await self.leader_and_isr(epoch, states)
@@ -298,6 +299,44 @@ def test_strays_are_left_alone_and_never_show_up_in_a_topic_of_their_name(topics
         await here.add(*new(0, topic_id=VISITS))
         assert values_of(here.get("orders", 0).log) == {}
         assert [name for name in disk.names("a") if name.endswith("-stray")]
+
+    run()
+
+
+@pytest.mark.parametrize("topics", [{}, {"orders": VISITS}, {"orders": ORDERS}])
+def test_what_was_taken_from_this_broker_while_it_was_away_is_deleted(topics):
+    disk = SimDisk()
+
+    @scenario
+    async def run():
+        before = Here(disk=disk)
+        await before.add(*new(0, 1))
+        before.close(1)
+        here = Here(disk=disk, topics=topics, lost={(1, ORDERS): {0}, (2, ORDERS): {1}, (1, VISITS): {1}})
+        assert not disk.exists("a/orders-0")
+        assert len([name for name in disk.names("a") if name.endswith("-delete")]) == 1
+        assert disk.exists("a/orders-1"), "that one is another broker's, or another topic's"
+        assert here.strays == ([] if topics == {"orders": ORDERS} else [TopicPartition("orders", 1)])
+
+    run()
+
+
+def test_a_replica_that_cannot_be_deleted_at_the_start_is_in_nobodys_way():
+    disk = SimDisk()
+
+    @scenario
+    async def run():
+        before = Here(disk=disk)
+        await before.add(*new(0))
+        before.close(1)
+
+        def refuse(self, partition, state):
+            raise OSError("no")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LogDirectory, "_rename", refuse)
+            here = Here(disk=disk, lost={(1, ORDERS): {0}})
+        assert here.where() == {"a": []}
 
     run()
 

@@ -11,7 +11,14 @@ from ottla.core.errors import ProtocolError
 from ottla.core.ids import format_id, parse_id
 from ottla.metadata import paths
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
-from ottla.metadata.paths import BrokerNode, ConfigNode, EndpointNode, PartitionStateNode, TopicNode
+from ottla.metadata.paths import (
+    BrokerNode,
+    ConfigNode,
+    DeletedReplicasNode,
+    EndpointNode,
+    PartitionStateNode,
+    TopicNode,
+)
 from ottla.metadata.store import Create
 from tests.unit.controller.helpers import TOPIC_ID
 
@@ -65,6 +72,19 @@ def test_topics_settings_and_marks():
         ConfigResource(ResourceType.BROKER, ""): {"b": "2"},
         ConfigResource(ResourceType.BROKER, "7"): {},
     }
+
+
+def test_what_brokers_have_lost_and_not_deleted_yet():
+    other = parse_id("ZOLr9CLNQjSW70hyIHx6BQ")
+    nodes = [
+        *topic("t", (0, 1), (1,)),
+        Create(DeletedReplicasNode.path(0, TOPIC_ID), DeletedReplicasNode("t", (0, 1)).encode()),
+        Create(DeletedReplicasNode.path(0, other), DeletedReplicasNode("gone", (0, 7)).encode()),
+    ]
+    context = stored(*nodes)(context_of)
+    assert context.deletions == {(0, TOPIC_ID): ("t", (0, 1), 0), (0, other): ("gone", (0, 7), 0)}
+    cluster = stored(*nodes)(lambda store: load_cluster(store, "id"))
+    assert cluster.lost == {(0, TOPIC_ID): {1}, (0, other): {0, 7}}, "partition 0 is broker 0's all the same"
 
 
 def test_states_with_their_epochs():
