@@ -2,6 +2,9 @@
 
 Nothing is read here. A stretch is a place in a file; the connection reads it when the socket has room. Fewer bytes than
 the reader wants at least means waiting for the first watermark that moves, or until its patience ends.
+
+Followers read like consumers, but further, and by what they ask for they tell what they have. Consumers may read from
+followers too, up to the high watermark that these know of (KIP-392).
 """
 
 import asyncio
@@ -20,7 +23,9 @@ from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.primitives import RECORDS_INLINE_MAX, part_size
 from ottla.records.convert import down_convert
 from ottla.records.errors import RecordError
+from ottla.replication.exchange import BrokerLife, FetchQuestion
 from ottla.replication.partition import Partition
+from ottla.storage.epochs import EpochEnd
 from ottla.storage.log import Log
 from ottla.storage.reading import Slice
 
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 
 _Answer = FetchResponse.Topic.Partition
 _Asked = FetchRequest.Topic.Partition
-BATCHES_SINCE, AT_LEAST_ONE_SINCE, ZSTD_SINCE, LEADER_HINTS_SINCE = 4, 3, 10, 16
+BATCHES_SINCE, AT_LEAST_ONE_SINCE, ZSTD_SINCE, RACKS_SINCE, LEADER_HINTS_SINCE = 4, 3, 10, 11, 16
 MAGIC_OF_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
 MAX_WAIT_MS_MAX = 300_000
 _WITHOUT_A_LOG = {
@@ -90,8 +95,10 @@ class _Reading:
         self._call = call
         self._wanted = context.partitions
         self.request = request
-        replica = request.replica_id if request.replica_state is None else request.replica_state.replica_id
-        self._replica = replica
+        state = request.replica_state
+        self._life = BrokerLife(request.replica_id) if state is None else BrokerLife(*_life_of(state))
+        self._replica = self._life.broker
+        self._is_first_look = True
         self._bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.answers: list[_Answer] = []
         self._size = 0
@@ -108,6 +115,7 @@ class _Reading:
         """Find what each partition has, up to the limits."""
         self._size, self._is_urgent = 0, False
         self.answers = [self._read_partition(wanted) for wanted in self._wanted]
+        self._is_first_look = False
 
     def _read_partition(self, wanted: Wanted) -> _Answer:
         topic, asked = self._name_of(wanted), wanted[2]
@@ -131,7 +139,7 @@ class _Reading:
         return None if image is None else image.name
 
     def _find(self, topic: str | None, asked: _Asked) -> Partition:
-        """May they read, and does this broker lead the partition in the epoch that they know of?"""
+        """May they read, and from this broker, in the epoch that they know of?"""
         broker, call = self._broker, self._call
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
@@ -145,10 +153,10 @@ class _Reading:
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{call.connection.principal} may not read"
             )
         partition = broker.replicas.get(topic, asked.partition)
-        partition.check_leader(asked.current_leader_epoch)
-        if self._replica >= 0 and not partition.has_follower(self._replica):
-            detail = f"broker {self._replica} has no replica of {partition.topic_partition}"
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
+        if self._replica < 0 and not partition.is_leader and call.version >= RACKS_SINCE:
+            partition.check_epoch(asked.current_leader_epoch)
+        else:
+            partition.check_leader(asked.current_leader_epoch)
         if self._call.version < ZSTD_SINCE and partition.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Fetch v10")
         return partition
@@ -164,15 +172,13 @@ class _Reading:
             aborted_transactions=[] if request.isolation_level else None,
             records=b"",
         )
-        if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, answer):
+        if self._is_elsewhere(partition, asked, answer):
             self._is_urgent = True
             return answer
-        if self._replica >= 0 and log.log_start_offset <= offset <= log.end_offset:
-            partition.follower_fetched(self._replica, offset)
         end = partition.fetchable_end(request.isolation_level, is_follower=self._replica >= 0)
         room = max(0, min(asked.partition_max_bytes, self._bytes_max - self._size))
         is_first = self._size == 0 and self._call.version >= AT_LEAST_ONE_SINCE
-        if offset == end or (room == 0 and not is_first):
+        if offset == end or (room == 0 and not is_first) or not self._may_send(partition):
             return answer
         found = self._find_batches(partition, offset, room, end, is_first=is_first)
         if found.size:
@@ -200,15 +206,63 @@ class _Reading:
                 self._broker.replicas.note_failure(partition)
             raise
 
-    def _diverges(self, partition: Partition, asked: _Asked, answer: _Answer) -> bool:
-        """Was the reader's last record written by a leader whose end of the log is not ours?"""
-        epoch, end_offset = partition.end_of_epoch(asked.last_fetched_epoch)
-        if epoch < 0:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {asked.last_fetched_epoch} is not known")
-        if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+    # --- where to read ------------------------------------------------------------------------------------------
+
+    def _is_elsewhere(self, partition: Partition, asked: _Asked, answer: _Answer) -> bool:
+        """Is the reader to be told something instead of records: where its log is not ours, or who to read from?"""
+        offset = asked.fetch_offset
+        if self._replica >= 0:
+            parted = self._note_follower(partition, asked) if self._is_first_look else None
+            answer.high_watermark = partition.high_watermark.value  # it may have moved by this
+        else:
+            parted = partition.divergence(asked.last_fetched_epoch, offset)
+            if parted is None:
+                return self._is_better_read_elsewhere(partition, offset, answer)
+        if parted is None:
             return False
-        answer.diverging_epoch = _Answer.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        answer.diverging_epoch = _Answer.EpochEndOffset(epoch=parted.epoch, end_offset=parted.end_offset)
         return True
+
+    def _note_follower(self, partition: Partition, asked: _Asked) -> EpochEnd | None:
+        """A follower has everything below the offset it asks for, or is told where its log parts from ours. That is
+        noted once: a fetch that waits says nothing new."""
+        now_ms = self._broker.clock.monotonic_ms()
+        question = FetchQuestion(
+            asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch, asked.log_start_offset
+        )
+        parted = partition.follower_fetch(self._life, question, now_ms)
+        replication = self._broker.replication
+        replication.fetched(partition, now_ms)
+        # Whoever lets consumers read from followers wants these to know what they may show.
+        if (
+            replication.has_selector
+            and asked.high_watermark < partition.high_watermark.value <= asked.fetch_offset
+        ):
+            self._is_urgent = True
+        return parted
+
+    def _is_better_read_elsewhere(self, partition: Partition, offset: int, answer: _Answer) -> bool:
+        if not partition.is_leader:
+            if offset > partition.high_watermark.value:
+                detail = f"offset {offset} is not known to be committed yet by this follower"
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
+            return False
+        if not self.request.rack_id or partition.leading is None or not partition.leading.followers:
+            return False
+        listener, now_ms = self._call.connection.listener, self._broker.clock.monotonic_ms()
+        chosen = self._broker.replication.preferred(partition, self.request.rack_id, offset, listener, now_ms)
+        if chosen is None:
+            return False
+        answer.preferred_read_replica = chosen
+        return True
+
+    def _may_send(self, partition: Partition) -> bool:
+        if self._replica < 0:
+            return True
+        now_ms = self._broker.clock.monotonic_ms()
+        return self._broker.replication.may_send(partition, self._replica, now_ms)
+
+    # --- what is sent -------------------------------------------------------------------------------------------
 
     async def down_convert(self) -> None:
         """For readers from before batches. What they cannot be told (headers, sequences) is left out."""
@@ -232,6 +286,8 @@ class _Reading:
             partition = self._broker.replicas.get(topic, answer.partition_index)
             mark = partition.log_end if self._replica >= 0 else partition.high_watermark
             yield mark, mark.value + 1
+            if self._replica >= 0 and self._broker.replication.has_selector:
+                yield partition.high_watermark, partition.high_watermark.value + 1
         yield self._broker.stopping, 1
 
     def account(self) -> None:
@@ -240,11 +296,24 @@ class _Reading:
         for wanted, answer in zip(self._wanted, self.answers, strict=True):
             if answer.records:
                 topic, size = self._name_of(wanted) or "", part_size(answer.records)
+                if self._replica >= 0:
+                    self._account_follower(topic, answer.partition_index, size)
+                    continue
                 broker.topic_meters[topic].bytes_out.value += size
                 for observer in broker.observers:
                     observer.fetched(
                         TopicPartition(topic, answer.partition_index), wanted[2].fetch_offset, size
                     )
+
+    def _account_follower(self, topic: str, index: int, size: int) -> None:
+        broker = self._broker
+        partition = broker.replicas.partitions.get(TopicPartition(topic, index))
+        if partition is not None:
+            broker.replication.sent(partition, self._replica, size, broker.clock.monotonic_ms())
+
+
+def _life_of(state: FetchRequest.ReplicaState) -> tuple[int, int]:
+    return state.replica_id, state.replica_epoch
 
 
 def _aborted(log: Log, offset: int, found: Slice, end: int) -> list[_Answer.AbortedTransaction]:

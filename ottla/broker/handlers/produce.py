@@ -42,7 +42,7 @@ _SAY_NOTHING_OF_THE_LOG = {
 class _Append:
     """One partition of a request on its way into the log."""
 
-    __slots__ = ("answer", "end_offset", "partition", "records", "topic", "transactional")
+    __slots__ = ("answer", "end_offset", "leader_epoch", "partition", "records", "topic", "transactional")
 
     def __init__(self, topic: str, index: int) -> None:
         self.topic = topic
@@ -53,6 +53,8 @@ class _Append:
         self.transactional: TransactionalBatch | None = None
         """Set if it belongs to a transaction, which may end before it is appended."""
         self.end_offset = 0
+        self.leader_epoch = -1
+        """In which they were appended."""
 
     @property
     def takes_time(self) -> bool:
@@ -235,6 +237,8 @@ class _Producing:
         try:
             if append.transactional is not None:
                 append.transactional.check()
+            if self._acks != ALL_REPLICAS and not self._broker.may_lead():
+                self._check_sole(partition)
             appended = partition.append(records, self._acks, now_ms)
         except KafkaError as error:
             append.refuse(error, partition)
@@ -244,12 +248,25 @@ class _Producing:
         answer.base_offset = appended.first_offset
         answer.log_append_time_ms = appended.log_append_time_ms
         answer.log_start_offset = partition.log.log_start_offset
-        append.end_offset = appended.last_offset + 1
+        append.end_offset, append.leader_epoch = appended.last_offset + 1, partition.leader_epoch
         is_replicated = self._acks != ALL_REPLICAS or partition.high_watermark.value >= append.end_offset
         if is_replicated and not partition.log.is_flush_due(now_ms):
             append.partition = None  # nothing to wait for
         if not appended.is_duplicate:
             self._account(append.topic, partition, appended, len(records))
+
+    def _check_sole(self, partition: Partition) -> None:
+        """Cut off from the cluster for so long, we may have been replaced: what nobody else has would be lost. With
+        acks=all followers have a say, and they may go on."""
+        if (
+            self._broker.config.replication_session_lost_refuse
+            and partition.leading is not None
+            and partition.leading.followers
+        ):
+            detail = (
+                f"another broker may lead {partition.topic_partition} by now: the metadata session is lost"
+            )
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
 
     def _account(self, topic: str, partition: Partition, appended: Appended, size: int) -> None:
         """Count what came, and tell who wants to know."""
@@ -281,8 +298,9 @@ class _Producing:
         broker, clock = self._broker, self._broker.clock
         try:
             await broker.replicas.commit_of(partition.log).settle(append.end_offset, clock.now_ms())
-            partition.check_leader()  # it may have gone while the disk worked
+            self._check_reign(append, partition)
             if self._acks == ALL_REPLICAS:
+                partition.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
                 left_ms = max(0, deadline_ms - clock.monotonic_ms())
                 if not await reach(partition.high_watermark, append.end_offset, left_ms):
                     detail = f"not replicated within {self._request.timeout_ms} ms"
@@ -291,6 +309,12 @@ class _Producing:
         except KafkaError as error:
             append.refuse(error)
             self._note_failure(partition, error)
+
+    def _check_reign(self, append: _Append, partition: Partition) -> None:
+        """Leadership may have gone while the disk worked, and come back: then others may have written there."""
+        if not partition.is_leader or partition.leader_epoch != append.leader_epoch:
+            detail = f"the leader of {partition.topic_partition} has changed"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
 
     # --- answering ----------------------------------------------------------------------------------------------
 

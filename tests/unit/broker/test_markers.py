@@ -16,7 +16,7 @@ from ottla.records.record import Record
 from ottla.replication.machine import Producer
 from ottla.transactions.markers import WriteMarkers
 from tests.unit.broker.handlers import serving
-from tests.unit.broker.handlers.logs import led_partition
+from tests.unit.broker.handlers.logs import copied, led_partition
 from tests.unit.broker.handlers.serving import scenario
 from tests.unit.storage.helpers import NOW
 
@@ -124,7 +124,7 @@ async def test_a_marker_counts_when_the_replicas_have_it():
     writing = asyncio.ensure_future(writer_on(orders).write(marker_for(ORDERS)))
     await asyncio.sleep(0)
     assert not writing.done()
-    orders.follower_fetched(2, 1)
+    copied(orders, 2, 1)
     assert await writing == {ORDERS: ErrorCode.NONE}
 
 

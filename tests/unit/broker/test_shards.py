@@ -10,7 +10,7 @@ from ottla.core.errors import ErrorCode, KafkaError
 from ottla.records.batch import iter_batches, records_of
 from ottla.replication.machine import LATER, Decision, Entry, Producer
 from ottla.replication.state import PartitionState
-from tests.unit.broker.handlers.logs import led_partition
+from tests.unit.broker.handlers.logs import copied, led_partition
 from tests.unit.broker.handlers.serving import scenario
 from tests.unit.broker.machines import coordinator_of, named
 
@@ -76,7 +76,7 @@ async def test_the_reply_waits_for_the_replicas():
     reply = asyncio.ensure_future(coordinator.run("k", lambda names, now: names.decide_add("a")))
     await asyncio.sleep(0)
     assert coordinator.shards[0].machine.names and not reply.done()
-    partition.follower_fetched(2, 1)
+    copied(partition, 2, 1)
     assert await reply == 0
 
 
@@ -88,7 +88,7 @@ async def test_a_reader_waits_for_what_it_has_seen():
     reading = asyncio.ensure_future(coordinator.read("k", lambda names: list(names.names)))
     await asyncio.sleep(0)
     assert not reading.done()
-    partition.follower_fetched(2, 1)
+    copied(partition, 2, 1)
     assert await reading == ["a"]
 
 
@@ -103,7 +103,7 @@ async def test_who_waits_is_answered_when_the_decision_that_ends_it_is_committed
     coordinator.shards[0].run(lambda names, now: names.decide_add("a"))
     await asyncio.sleep(0)
     assert not waiting.done()
-    partition.follower_fetched(2, 1)
+    copied(partition, 2, 1)
     assert await waiting == "a"
 
 
@@ -115,7 +115,7 @@ async def test_an_effect_is_carried_out_when_its_decision_is_committed():
     coordinator.on_effect = done.append
     _, waiting = coordinator.shards[0].run(lambda names, now: names.decide_add("a", effects=["go"]))
     assert done == []
-    partition.follower_fetched(2, 1)
+    copied(partition, 2, 1)
     await waiting
     assert done == ["go"]
 

@@ -28,6 +28,7 @@ from tests.unit.broker.client import (
     produced,
     response_of,
 )
+from tests.unit.broker.handlers.logs import copied
 
 TOPICS = {
     "plain": {},
@@ -396,6 +397,25 @@ def test_a_partition_that_is_led_by_another_is_not_written_to():
     play(main)
 
 
+def test_with_a_follower_that_may_be_in_sync_soon_the_producer_takes_the_long_way_too():
+    """The controller may have taken it into the ISR already: then what it lacks is not committed."""
+
+    async def main(short, long):
+        for _ in range(3):
+            await short.produce(9, "plain", batch(), acks=-1)
+        partition = short.node.replicas.get("plain", 0)
+        state = partition.state
+        partition.follow_orders(state._replace(replicas=(*state.replicas, 99), partition_epoch=9), 0)
+        copied(partition, 99, 3, now_ms=1)
+        assert partition.propose(1).members == {*state.isr, 99}
+        waiting = short.caller.serve(short.frame(9, "plain", batch(), acks=-1, timeout_ms=60_000))
+        assert not isinstance(waiting, list)
+        copied(partition, 99, 4, now_ms=2)
+        assert produced(9, joined(await waiting)).base_offset == 3
+
+    play(main)
+
+
 def test_with_a_follower_in_sync_the_producer_waits_for_it():
     async def main(short, long):
         for _ in range(3):
@@ -407,7 +427,7 @@ def test_with_a_follower_in_sync_the_producer_waits_for_it():
         )
         waiting = short.caller.serve(short.frame(9, "plain", batch(), acks=-1, timeout_ms=60_000))
         assert not isinstance(waiting, list)
-        partition.follower_fetched(99, 4)
+        copied(partition, 99, 4)
         assert produced(9, joined(await waiting)).base_offset == 3
 
     play(main)

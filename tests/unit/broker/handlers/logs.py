@@ -2,9 +2,11 @@
 
 import uuid
 
+from ottla.broker.replication import Replication
 from ottla.core.clock import ManualClock
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.replication.exchange import BrokerLife, FetchQuestion
 from ottla.replication.partition import Partition
 from ottla.replication.state import PartitionState, TopicImage
 from ottla.storage.config import TopicConfig
@@ -49,6 +51,12 @@ def led_partition(name="orders", *, leader=1, replicas=(1,), epoch=EPOCH, settin
     return partition
 
 
+def copied(partition, replica, offset, now_ms=0):
+    """A follower fetches from `offset` on, so it has everything below."""
+    question = FetchQuestion(offset, -1, partition.leader_epoch, 0)
+    assert partition.follower_fetch(BrokerLife(replica), question, now_ms) is None
+
+
 def broker_of(*partitions, internal=()):
     images = [
         TopicImage(
@@ -60,4 +68,6 @@ def broker_of(*partitions, internal=()):
     broker.clock = ManualClock(NOW + 1000)
     broker.replicas = Replicas()
     broker.replicas.partitions = {each.topic_partition: each for each in partitions}
+    broker.node_id, broker.may_lead = 1, lambda: True
+    broker.replication = Replication(broker)
     return broker

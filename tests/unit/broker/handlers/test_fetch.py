@@ -17,7 +17,7 @@ from ottla.records.compression import Codec
 from ottla.records.record import Record
 from ottla.storage.config import TINY
 from tests.unit.broker.handlers.fakes import node
-from tests.unit.broker.handlers.logs import EPOCH, led_partition
+from tests.unit.broker.handlers.logs import EPOCH, copied, led_partition
 from tests.unit.broker.handlers.serving import Client, Watching, scenario, serving
 from tests.unit.storage.helpers import NOW, batch, marker
 
@@ -123,7 +123,7 @@ async def test_an_offset_outside_the_log_is_refused(orders, offset):
 async def test_what_is_not_committed_is_not_shown_and_not_refused():
     partition = led_partition(replicas=(1, 2))
     put(partition, b"a")
-    partition.follower_fetched(2, 1)
+    copied(partition, 2, 1)
     put(partition, b"b")
     answer = await fetched(partition)
     assert (answer.high_watermark, values(answer)) == (1, [b"a"])
@@ -332,11 +332,17 @@ async def test_a_topic_that_goes_wakes_its_readers(orders):
 
 @scenario
 async def test_a_leader_that_is_replaced_wakes_its_readers():
-    partition = led_partition(replicas=(1, 2))
-    posted = Client(serving(partition)).post(request(wants(partition), max_wait_ms=LONG_MS), 12)
-    await asyncio.sleep(0)
-    partition.follow_orders(partition.state._replace(leader=2, leader_epoch=EPOCH + 1, partition_epoch=2))
-    assert codes(await posted) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    """Those that know of epochs learn that theirs is over; others may only read from leaders."""
+    for version, epoch, code in (
+        (12, EPOCH, ErrorCode.FENCED_LEADER_EPOCH),
+        (10, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ):
+        partition = led_partition(replicas=(1, 2))
+        asked = request(wants(partition, epoch=epoch), max_wait_ms=LONG_MS)
+        posted = Client(serving(partition)).post(asked, version)
+        await asyncio.sleep(0)
+        partition.follow_orders(partition.state._replace(leader=2, leader_epoch=EPOCH + 1, partition_epoch=2))
+        assert codes(await posted) == [code]
 
 
 @scenario
@@ -406,34 +412,85 @@ async def test_a_reader_whose_history_is_another_is_told_where_it_parts(orders):
 async def test_who_asks_the_wrong_broker_is_told_the_right_one():
     partition = led_partition(leader=2, replicas=(1, 2), epoch=9)
     client = Client(serving(partition, nodes=[node(1), node(2)]))
-    response = await client.send(request(wants(partition), version=16), 16)
+    response = await client.send(request(wants(partition, epoch=8), version=16), 16)
     (answer,) = response.responses[0].partitions
-    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 9)
     assert [each.node_id for each in response.node_endpoints] == [2]
-    old = await client.send(request(wants(partition), version=15), 15)
+    old = await client.send(request(wants(partition, epoch=8), version=15), 15)
     assert old.node_endpoints == []
 
 
 # --- followers ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [4, 12, 14, 15, 18])
+@pytest.mark.parametrize("version", [9, 12, 14, 15, 18])
 @scenario
 async def test_a_follower_sees_what_is_not_committed_and_commits_it_by_asking_for_more(version):
     partition = led_partition(replicas=(1, 2))
     put(partition, b"a")
     broker = serving(partition)
-    answer = await fetched(partition, broker=broker, replica_id=2, version=version)
+    answer = await fetched(partition, broker=broker, replica_id=2, version=version, epoch=EPOCH)
     assert (values(answer), partition.high_watermark.value) == ([b"a"], 0)
-    await fetched(partition, 1, broker=broker, replica_id=2, version=version)
+    await fetched(partition, 1, broker=broker, replica_id=2, version=version, epoch=EPOCH)
     assert partition.high_watermark.value == 1
+
+
+@scenario
+async def test_a_follower_that_does_not_say_in_which_epoch_it_follows_is_not_believed():
+    partition = led_partition(replicas=(1, 2))
+    put(partition, b"a")
+    answer = await fetched(partition, 1, replica_id=2, version=8)
+    assert (answer.error_code, partition.high_watermark.value) == (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)
+
+
+@scenario
+async def test_a_fetch_of_a_followers_former_life_says_nothing_about_this_one():
+    partition = led_partition(replicas=(1, 2))
+    put(partition, b"a")
+    client = Client(serving(partition))
+    lives = [FetchRequest.ReplicaState(replica_id=2, replica_epoch=epoch) for epoch in (31, 30)]
+    asked = [
+        request(wants(partition, offset, epoch=EPOCH), version=15, replica_state=life)
+        for offset, life in zip((0, 1), lives, strict=True)
+    ]
+    assert codes(await client.send(asked[0], 15)) == [ErrorCode.NONE]
+    assert codes(await client.send(asked[1], 15)) == [ErrorCode.STALE_BROKER_EPOCH]
+    assert partition.high_watermark.value == 0
+
+
+@scenario
+async def test_what_a_follower_has_is_noted_when_it_asks_not_when_it_is_answered():
+    """While it waited, it may have been restarted, and a fetch of its own may have said so."""
+    partition = led_partition(replicas=(1, 2, 3))
+    put(partition, b"a")
+    asked = request(wants(partition, 1, epoch=EPOCH), max_wait_ms=LONG_MS, replica_id=2)
+    posted = Client(serving(partition)).post(asked, 12)
+    await asyncio.sleep(0)
+    copied(partition, 2, 0)
+    put(partition, b"b")
+    await posted
+    assert partition.leading.followers[2].end_offset == 0
+
+
+@scenario
+async def test_a_follower_may_ask_for_other_isrs_by_what_it_asks_for():
+    partition = led_partition(replicas=(1, 2))
+    put(partition, b"a")
+    partition.follow_orders(partition.state._replace(isr=(1,), partition_epoch=2))
+    broker = serving(partition)
+    broker.replication.isr_changes.look_at = (seen := []).append
+    await fetched(partition, 0, broker=broker, replica_id=2, epoch=EPOCH)
+    assert seen == []
+    await fetched(partition, 1, broker=broker, replica_id=2, epoch=EPOCH)
+    assert seen == [partition]
 
 
 @scenario
 async def test_a_follower_that_waits_is_woken_by_an_append():
     partition = led_partition(replicas=(1, 2))
-    posted = Client(serving(partition)).post(request(wants(partition), max_wait_ms=LONG_MS, replica_id=2), 12)
+    asked = request(wants(partition, epoch=EPOCH), max_wait_ms=LONG_MS, replica_id=2)
+    posted = Client(serving(partition)).post(asked, 12)
     await asyncio.sleep(0)
     put(partition, b"a")
     assert values((await posted).responses[0].partitions[0]) == [b"a"]
@@ -444,7 +501,7 @@ async def test_a_follower_that_waits_is_woken_by_an_append():
 async def test_only_other_replicas_are_followers(stranger):
     partition = led_partition(replicas=(1, 2))
     put(partition, b"a")
-    answer = await fetched(partition, 1, replica_id=stranger)
+    answer = await fetched(partition, 1, replica_id=stranger, epoch=EPOCH)
     assert (answer.error_code, partition.high_watermark.value) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
 
 
@@ -455,7 +512,7 @@ async def test_only_other_replicas_are_followers(stranger):
 async def test_a_follower_whose_log_is_not_ours_commits_nothing(how):
     partition = led_partition(replicas=(1, 2))
     put(partition, b"a")
-    await fetched(partition, replica_id=2, **how)
+    await fetched(partition, replica_id=2, **{"epoch": EPOCH, **how})
     assert partition.high_watermark.value == 0
 
 

@@ -15,7 +15,7 @@ from ottla.records.compression import Codec
 from ottla.records.record import Record
 from ottla.replication.state import PartitionState
 from tests.unit.broker.handlers.fakes import ask
-from tests.unit.broker.handlers.logs import EPOCH, broker_of, led_partition
+from tests.unit.broker.handlers.logs import EPOCH, broker_of, copied, led_partition
 from tests.unit.storage.helpers import marker
 
 NOW = 1_700_000_000_000
@@ -114,7 +114,7 @@ def test_a_place_that_the_version_does_not_know_is_refused(orders, timestamp, ve
 def test_nothing_above_the_high_watermark_is_told_to_clients():
     partition = led_partition(replicas=(1, 2))
     put(partition, 0, 10)
-    partition.follower_fetched(2, 2)
+    copied(partition, 2, 2)
     put(partition, 20)
     assert listed(partition, LATEST)[:2] == (0, 2)
     assert listed(partition, NOW + 15)[:2] == (0, -1)
@@ -143,7 +143,7 @@ def test_a_new_leader_says_nothing_of_the_end_before_it_knows_it():
     assert listed(partition, LATEST, version=4)[0] == 5
     assert listed(partition, NOW)[0] == 78
     assert listed(partition, EARLIEST)[:2] == (0, 0)
-    partition.follower_fetched(2, 2)
+    copied(partition, 2, 2)
     assert listed(partition, LATEST)[:2] == (0, 2)
 
 
@@ -305,7 +305,7 @@ def test_what_is_not_there_cannot_be_deleted(orders, offset):
 def test_what_is_not_committed_cannot_be_deleted():
     partition = led_partition(replicas=(1, 2))
     put(partition, 0, 10)
-    partition.follower_fetched(2, 1)
+    copied(partition, 2, 1)
     assert delete(partition, 2) == (1, -1)
     assert delete(partition, -1) == (0, 1)
 

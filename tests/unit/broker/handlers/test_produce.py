@@ -17,7 +17,7 @@ from ottla.records.compression import Codec
 from ottla.records.record import Record
 from ottla.replication.state import PartitionState
 from tests.unit.broker.handlers.fakes import node
-from tests.unit.broker.handlers.logs import EPOCH, led_partition
+from tests.unit.broker.handlers.logs import EPOCH, copied, led_partition
 from tests.unit.broker.handlers.serving import Client, Watching, scenario, serving
 from tests.unit.storage.helpers import NOW, marker, values_of
 
@@ -447,7 +447,7 @@ async def test_all_replicas_are_waited_for():
     posted = Client(broker).post(request((partition, records())), 9)
     quick = await produced(partition, broker=broker, acks=1)
     assert (quick.error_code, posted.done()) == (0, False)
-    partition.follower_fetched(2, 1)
+    copied(partition, 2, 1)
     assert (await answers(posted))[0].base_offset == 0
 
 
