@@ -145,6 +145,10 @@ class SimDisk:
         """The power goes at the operation that follows `operations` more: it raises PowerLoss."""
         self._crash_at = self.operations + operations
 
+    def kill(self) -> None:
+        """The process died, and its locks with it. What it wrote is there."""
+        self._locks.clear()
+
     def crash(self, source: random.Random) -> None:
         """The power went. What is there now is what the next start will find."""
         self._crash_at = None

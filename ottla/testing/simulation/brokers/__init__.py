@@ -1,0 +1,8 @@
+"""Whole brokers in virtual time: the real log, codecs, frames and handlers, on disks and wires that are not real.
+
+node        a broker as a node of the world: its disk outlives it, its loop does not
+clients     producers and readers that speak Kafka's protocol over virtual TCP, and write down what they saw
+faults      carries out the faults of a schedule
+invariants  what must hold after every event, read from the brokers' own partitions
+runner      one run from one seed
+"""

@@ -1,0 +1,111 @@
+"""Carries out the faults of a schedule on whole brokers."""
+
+from collections.abc import Callable, Mapping
+
+from ottla.testing.simulation.brokers.node import SimBroker
+from ottla.testing.simulation.cluster.faults import FOR_EVER, UNCLEAN, Fault
+from ottla.testing.simulation.cluster.schedule import Schedule
+from ottla.testing.simulation.network import CALM
+from ottla.testing.simulation.store import SimStore
+from ottla.testing.simulation.world import World
+
+
+class Faults:
+    """`start` plans them all; `heal` ends those that are to end."""
+
+    def __init__(
+        self,
+        world: World,
+        store: SimStore,
+        brokers: Mapping[str, SimBroker],
+        role: Callable[[str], str | None],
+        may_be_unclean: Callable[[str], bool],
+    ) -> None:
+        """`role` says who is the controller or the leader now, `may_be_unclean` whether one more may lose what it
+        has not synced."""
+        self._world = world
+        self._store = store
+        self._brokers = brokers
+        self._role = role
+        self._may_be_unclean = may_be_unclean
+        self.struck: dict[str, int] = {}
+        """How often each kind has struck."""
+        self.stays: Fault | None = None
+
+    def start(self, schedule: Schedule) -> None:
+        for fault in schedule.faults:
+            self._world.after(fault.at_ms, self._strike, fault)
+
+    def _strike(self, fault: Fault) -> None:
+        name = fault.who if fault.who in self._brokers else self._role(fault.who)
+        if name is None and fault.kind not in ("blackout", "unknown"):
+            return
+        if fault.kind in UNCLEAN and not self._may_be_unclean(fault.kind):
+            return
+        self.struck[fault.kind] = self.struck.get(fault.kind, 0) + 1
+        if fault.lasts_ms == FOR_EVER:
+            self.stays = fault
+        if fault.kind in ("cut", "store-cut", "slow"):
+            assert name is not None
+            self._links(fault, name)
+        else:
+            self._befall(fault, name or "")
+
+    def _befall(self, fault: Fault, name: str) -> None:
+        world, kind = self._world, fault.kind
+        if kind == "unknown":
+            self._store.hiccup = fault.chance
+            self._later(fault, self._settle_store)
+        elif kind == "blackout":
+            for broker in self._brokers.values():
+                broker.lose_power()
+                self._later(fault, world.restart, broker.name)
+        elif kind == "pause":
+            world.pause(name)
+            self._later(fault, world.resume, name)
+        elif kind == "shutdown":
+            self._brokers[name].shut_down()
+            world.after(fault.lasts_ms + 1_000, world.restart, name)
+        else:
+            if kind == "power":
+                self._brokers[name].lose_power()
+            else:
+                world.crash(name)
+            self._later(fault, world.restart, name)
+
+    def _links(self, fault: Fault, name: str) -> None:
+        world, network = self._world, self._world.network
+        world.note(f"{fault.kind} {name} {'both ways' if fault.both_ways else ''} {', '.join(fault.whom)}")
+        for other in fault.whom:
+            if other == name:
+                continue
+            link = (name, other) if fault.outwards else (other, name)
+            if fault.kind == "slow":
+                network.slow_down(*link, fault.by_ms)
+                self._later(fault, network.slow_down, *link, 0)
+            else:
+                network.cut(*link, both_ways=fault.both_ways)
+                self._later(fault, self._mend, *link, fault.both_ways)
+
+    def _mend(self, sender: str, receiver: str, both_ways: bool) -> None:
+        self._world.network.heal(sender, receiver, both_ways=both_ways)
+
+    def _settle_store(self) -> None:
+        self._store.hiccup = 0.0
+
+    def _later(self, fault: Fault, call: Callable[..., None], *arguments: object) -> None:
+        if fault.lasts_ms != FOR_EVER:
+            self._world.after(fault.lasts_ms, call, *arguments)
+
+    def heal(self) -> None:
+        """Everything works again, but for what stays for ever."""
+        world = self._world
+        world.note("healed")
+        self._store.hiccup = 0.0
+        world.network.weather = CALM
+        if self.stays is None:
+            world.network.calm_down()
+        for name in self._brokers:
+            if self.stays is None or name != self.stays.who:
+                world.restart(name)
+                world.resume(name)

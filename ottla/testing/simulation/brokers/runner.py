@@ -1,0 +1,237 @@
+"""One run of whole brokers from one seed: a schedule of faults, clients, a calm end, and a judgement."""
+
+import contextlib
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ottla.core.errors import OttlaError
+from ottla.testing.checker import check
+from ottla.testing.history import History
+from ottla.testing.simulation.brokers.clients import TOPIC, Client, Producer, Reader, Told
+from ottla.testing.simulation.brokers.faults import Faults
+from ottla.testing.simulation.brokers.invariants import Invariants
+from ottla.testing.simulation.brokers.node import SimBroker
+from ottla.testing.simulation.cluster.faults import UNCLEAN
+from ottla.testing.simulation.cluster.profiles import PROFILES, Profile
+from ottla.testing.simulation.cluster.schedule import FAULTS_UNTIL_MS, Schedule, Work, draw
+from ottla.testing.simulation.store import SimStore
+from ottla.testing.simulation.wire import Wires
+from ottla.testing.simulation.world import World
+
+SESSION_MS = 1_200
+START_MS = 10_000
+"""So long the cluster may take to come up, and to have its topic."""
+SETTLE_MS = 30_000
+"""So long everything may take to be well again after the faults."""
+_AFTERWARDS_MS = 600
+_SETTINGS: dict[str, object] = {
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+    "offsets.topic.num.partitions": 2,
+    "transaction.state.log.num.partitions": 2,
+    "log.cleaner.backoff.ms": 3_600_000,
+    "replica.lag.time.max.ms": 1_000,
+    "replica.fetch.wait.max.ms": 200,
+    "replica.fetch.backoff.ms": 100,
+    "replica.socket.timeout.ms": 1_000,
+}
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a run that found nothing wrong."""
+
+    seed: int
+    profile: str
+    virtual_ms: int
+    events: int
+    acknowledged: int
+    read: int
+    elections: int
+    digest: str
+    counts: dict[str, int] = field(default_factory=dict)
+    """How often what is rare has happened."""
+
+
+def run(seed: int, profile: str = "default", *, brokers: int = 3) -> Result:
+    """Raises Violation. The same seed runs the same way."""
+    kind = PROFILES[profile]
+    schedule = draw(seed, kind)
+    with World(seed, schedule.weather) as world, _alarm(world), _without_collector():
+        return Run(world, schedule, kind, brokers).result()
+
+
+class Run:
+    """The parts of a run, and its course."""
+
+    def __init__(self, world: World, schedule: Schedule, profile: Profile, brokers: int) -> None:
+        self.world = world
+        self.schedule = schedule
+        self.profile = profile
+        self.wires = Wires(world)
+        self.store = SimStore(world, session_ms=SESSION_MS)
+        ids = range(1, brokers + 1)
+        settings = _settings(profile, brokers)
+        self.brokers = [SimBroker(world, self.wires, self.store, id, settings) for id in ids]
+        self.told = Told(world, self.wires, ids)
+        self.history = History(lambda: world.now_ms * 1_000_000)
+        allows = profile.allows_losses
+        self.invariants = Invariants(world, self.brokers, self.told, allows_losses=allows)
+        by_name = {each.name: each for each in self.brokers}
+        self.faults = Faults(world, self.store, by_name, self._role, self._may_be_unclean)
+        self.producers: list[Producer] = []
+        self.readers: list[Reader] = []
+
+    def result(self) -> Result:
+        self._begin()
+        self._weather_the_storm()
+        self._settle()
+        self._read_everything()
+        self._judge()
+        world = self.world
+        return Result(
+            world.seed,
+            self.profile.name,
+            world.now_ms,
+            world.events,
+            sum(len(each) for each in self.told.acknowledged.values()),
+            sum(each.read for each in self.readers),
+            len(self.invariants.leaders),
+            world.trace.digest(),
+            {**world.counts, **self.faults.struck},
+        )
+
+    # --- the course ---------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        admin = Client(self.told, "admin")
+        created = admin.loop.run(admin.create_topic(self.schedule.partitions, len(self.brokers)))
+        self._expect("the cluster starts", created.done, START_MS)
+        self._expect("all replicas are in sync", self.is_whole, START_MS)
+        for number, work in enumerate(self.schedule.work):
+            if work.kind == "producer":
+                self.producers.append(Producer(self.told, f"p{number}", work, self.history.client()))
+            elif work.kind == "reader":
+                self.readers.append(Reader(self.told, f"r{number}", work, self.history.client()))
+
+    def _weather_the_storm(self) -> None:
+        self.faults.start(self.schedule)
+        self.world.run(self.world.now_ms + FAULTS_UNTIL_MS)
+        self.faults.heal()
+
+    def _settle(self) -> None:
+        """Everything gets on: replicas are in sync, whoever writes is acknowledged."""
+        if self.faults.stays is None:
+            self._expect("all replicas are in sync again", self.is_whole, SETTLE_MS)
+        before = {each.name: each.acknowledged for each in self.producers}
+        self._expect(
+            "everybody who writes is acknowledged",
+            lambda: all(each.acknowledged > before[each.name] for each in self.producers),
+            SETTLE_MS,
+        )
+        self.world.run(self.world.now_ms + _AFTERWARDS_MS)
+        self.told.is_over = True
+        self._expect(
+            "nothing is left undone",
+            lambda: all(each.is_idle for each in self.producers),
+            SETTLE_MS,
+        )
+
+    def _read_everything(self) -> None:
+        last = []
+        for partition in range(self.schedule.partitions):
+            until = max(self.told.acknowledged.get(partition, {-1: ""})) + 1
+            work = Work("reader", partition=partition)
+            last.append(Reader(self.told, f"last{partition}", work, self.history.client(), until=until))
+        self._expect("everything can be read", lambda: all(each.is_done for each in last), SETTLE_MS)
+
+    def _judge(self) -> None:
+        if not self.profile.allows_losses:
+            report = check(self.history)
+            if not report.is_valid:
+                self.world.violate("the history", str(report))
+
+    def _expect(self, what: str, condition: Callable[[], bool], within_ms: int) -> None:
+        if not self.world.run_until(condition, self.world.now_ms + within_ms):
+            self.world.violate(what, f"not within {within_ms} ms")
+
+    # --- what there is to see -----------------------------------------------------------------------------------
+
+    def is_whole(self) -> bool:
+        """Has every partition of the topic a leader with all replicas in sync?"""
+        found = 0
+        for node in self.brokers:
+            for each in node.partitions:
+                if each.topic_partition.topic == TOPIC and each.is_leader:
+                    found += len(each.isr) == len(self.brokers)
+        return found == self.schedule.partitions
+
+    def _role(self, role: str) -> str | None:
+        for node in self.brokers:
+            broker = node.broker
+            if broker is None or not node.is_ready:
+                continue
+            if role == "controller" and broker.controller.is_controller:
+                return node.name
+            if role == "leader" and any(each.is_leader for each in node.partitions):
+                return node.name
+        return None
+
+    def _may_be_unclean(self, kind: str) -> bool:
+        """One unclean shutdown at a time: the next when all replicas are in sync again."""
+        if not self.profile.one_unclean_at_a_time or kind not in UNCLEAN:
+            return True
+        return self.is_whole() and all(self.world.is_up(each.name) for each in self.brokers)
+
+
+def _settings(profile: Profile, brokers: int) -> dict[str, object]:
+    settings = dict(_SETTINGS)
+    settings["default.replication.factor"] = brokers
+    settings["min.insync.replicas"] = min(2, brokers)
+    if profile.flushes_before_ack:
+        settings["log.flush.interval.messages"] = 1
+    return settings
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Collections come when they come; a run must not depend on it, and is faster without."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Alarm(logging.Handler):
+    """What brokers write to their log about exceptions that nobody foresaw is a violation."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, OttlaError | OSError):
+            text = logging.Formatter().format(record)
+            with contextlib.suppress(AssertionError):
+                self._world.violate("unforeseen", text)
+
+
+@contextlib.contextmanager
+def _alarm(world: World) -> Iterator[None]:
+    logger, alarm = logging.getLogger("ottla"), _Alarm(world)
+    was = logger.level, logger.propagate
+    logger.addHandler(alarm)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(alarm)
+        logger.setLevel(was[0])
+        logger.propagate = was[1]
