@@ -75,6 +75,8 @@ class Replicas:
         """Called when this broker may have become leader of a partition, or ceased to be it."""
         self.before_release: Callable[[TopicPartition], Awaitable[None]] = _nothing
         """Called before a log is let go: returns when nobody works on its files behind our back."""
+        self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
+        """Of the logs that were found at the start."""
 
     # --- opening and closing ------------------------------------------------------------------------------------
 
@@ -122,6 +124,8 @@ class Replicas:
                 elif known is None or found not in (None, known):
                     directory.release(topic_partition)
                     strays.append(topic_partition)
+                elif found is not None:
+                    self._topic_ids[topic_partition] = found
         if strays:
             logger.warning(
                 "%d partitions on the disk belong to no topic and are not served: %s", *_few(strays)
@@ -260,11 +264,20 @@ class Replicas:
 
     async def _create_logs(self, states: Sequence[PartitionState]) -> dict[TopicPartition, _Made]:
         """The logs that are new here, or why there is none. They are made side by side: each waits for the disk."""
+        for state in states:
+            await self._delete_former(state)
         missing = [state for state in states if not self._is_here(state.topic_partition)]
         counts = {directory: len(directory.logs) for directory in self.directories}
         steps = [self._create_log(state, counts) for state in missing]
         made = await asyncio.gather(*steps)
         return {state.topic_partition: log for state, log in zip(missing, made, strict=True)}
+
+    async def _delete_former(self, state: PartitionState) -> None:
+        """When we started, another topic had this name. It was deleted before anybody knew that we are back: its log is
+        not to be taken for the new one's."""
+        found = self._topic_ids.pop(state.topic_partition, state.topic_id)
+        if found != state.topic_id and state.topic_partition not in self.partitions:
+            await self._delete(state.topic_partition)
 
     def _is_here(self, topic_partition: TopicPartition) -> bool:
         if topic_partition in self.partitions:

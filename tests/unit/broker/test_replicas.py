@@ -321,6 +321,18 @@ def test_what_was_taken_from_this_broker_while_it_was_away_is_deleted(topics):
     run()
 
 
+@scenario
+async def test_a_topic_that_took_the_name_while_we_started_does_not_get_the_old_ones_log():
+    before = Here()
+    await before.add(*new(0))
+    before.put(0, b"old")
+    before.close(1)
+    here = Here(disk=before.disk)
+    assert await here.add(*new(0, topic_id=VISITS)) == [ErrorCode.NONE]
+    assert values_of(here.get("orders", 0).log) == {}
+    assert [name for name in here.disk.names("a") if name.endswith("-delete")]
+
+
 def test_a_replica_that_cannot_be_deleted_at_the_start_is_in_nobodys_way():
     disk = SimDisk()
 
