@@ -180,7 +180,7 @@ class Broker:
         self.why_not_ready = "it opens its logs"
         await _finish(asyncio.to_thread(self.replicas.open, paths, self._on_progress))
         self.replicas.offline |= self._directories.unusable
-        self.replicas.forget_strays(stored.topics)
+        self.replicas.forget_strays(stored.topics, stored.lost)
         self.replicas.on_failed, self.replicas.on_all_failed = self._some_failed, self._all_failed
         self.why_not_ready = "it waits for the controller"
         await self.controller.elect(
@@ -235,6 +235,8 @@ class Broker:
     async def kill(self) -> None:
         """Drop everything as the end of the process would: nothing is flushed, nothing said."""
         self.why_not_ready = "it was killed"
+        with contextlib.suppress(AttributeError):  # it may not have come so far
+            self.controller.abandon()
         await self.server.abort()
         self.upkeep.kill()
         self._kill_cleaning()
@@ -250,8 +252,9 @@ class Broker:
         self.openers.shutdown(wait=False, cancel_futures=True)
         if self._http is not None:
             await self._http.close()
-        with contextlib.suppress(AttributeError):  # it may not have come so far
+        with contextlib.suppress(AttributeError):
             await self.store.close()
+            await self.controller.store.close()  # it may be a later session
         self._directories.release()
 
     def _some_failed(self, partitions: list[TopicPartition]) -> None:
