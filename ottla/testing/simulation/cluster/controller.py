@@ -21,6 +21,7 @@ from ottla.testing.simulation.cluster.messages import Alter, Answer, Order, Stop
 from ottla.testing.simulation.cluster.schedule import Work
 from ottla.testing.simulation.cluster.settings import EXTRA, TOPIC
 from ottla.testing.simulation.loop import WorldClock
+from ottla.testing.simulation.store import SimSession
 
 if TYPE_CHECKING:
     from ottla.testing.simulation.cluster.life import Life
@@ -91,12 +92,20 @@ class Office:
                 return
             except (StoreError, KafkaError, OSError) as error:
                 self._life.world.note(f"{self._life.name} does not get in: {error}")
+                self._give_up()
                 await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _give_up(self) -> None:
+        """As a process does that ends because it could not start. Somebody starts the next."""
+        host, self.host = self.host, None
+        if host is not None:
+            host.abandon()
+            assert isinstance(host.store, SimSession)
+            self._life.broker.store.expire(host.store)
 
     async def _enter(self) -> None:
         life, settings = self._life, self._life.settings
         store, name = life.broker.store, life.name
-        self.host = None
         host = ControllerHost(
             await store.open(name),
             node_id=life.broker.id,

@@ -32,6 +32,16 @@ class Injection:
         self._brokers = brokers
         self._invariants = invariants
         self._profile = profile
+        self._handlers: dict[str, Callable[[Fault, SimBroker], None]] = {
+            "crash": self._crash,
+            "bounce": self._crash,
+            "power": self._power,
+            "shutdown": self._shut_down,
+            "pause": self._pause,
+            "slow": self._slow,
+            "cut": self._cut,
+            "store-cut": self._cut,
+        }
 
     def plan(self, fault: Fault) -> None:
         self._world.after(fault.at_ms, self._inject, fault)
@@ -46,16 +56,6 @@ class Injection:
         self.injected += 1
         if fault.lasts_ms == FOR_EVER and victim is not None:
             self.lasting[victim.name] = fault
-        handlers: dict[str, Callable[[Fault, SimBroker], None]] = {
-            "crash": self._crash,
-            "bounce": self._crash,
-            "power": self._power,
-            "shutdown": self._shut_down,
-            "pause": self._pause,
-            "slow": self._slow,
-            "cut": self._cut,
-            "store-cut": self._cut,
-        }
         if fault.kind == "blackout":
             for broker in self._brokers.values():
                 self._power(fault, broker)
@@ -63,7 +63,7 @@ class Injection:
             self._store.hiccup = fault.chance
             self._world.after(fault.lasts_ms, self._calm_store)
         elif victim is not None:
-            handlers[fault.kind](fault, victim)
+            self._handlers[fault.kind](fault, victim)
 
     def _victim(self, who: str) -> SimBroker | None:
         """The broker of that name, or in that role now. None if there is none that lives."""
@@ -139,13 +139,8 @@ class Injection:
         world.note("everything is healed")
         world.network.calm_down()
         self._calm_store()
-        for name in self._brokers:
-            kind = self.lasting[name].kind if name in self.lasting else ""
-            if kind != "crash":
-                world.restart(name)
-            if kind != "pause":
-                world.resume(name)
-            if kind == "cut" or kind == "store-cut":
-                self._cut(self.lasting[name], self._brokers[name])
-            elif kind == "slow":
-                self._slow(self.lasting[name], self._brokers[name])
+        for name, broker in self._brokers.items():
+            world.restart(name)
+            world.resume(name)
+            if name in self.lasting:  # what ended it may have been the end of another fault
+                self._handlers[self.lasting[name].kind](self.lasting[name], broker)

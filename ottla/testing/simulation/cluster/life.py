@@ -81,6 +81,7 @@ class Life:
     def registered(self, broker_epoch: int) -> None:
         if self.replicas.broker_epoch not in (NO_EPOCH, broker_epoch):
             self.world.sometimes("a broker registers again in the same life")
+        self.suspended_ms = None
         self.replicas.register(broker_epoch)
         self.broker.last_epoch = max(self.broker.last_epoch, broker_epoch)
 

@@ -2,7 +2,7 @@
 the controller.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.core.errors import ErrorCode, KafkaError
@@ -25,7 +25,6 @@ from ottla.testing.simulation.cluster.messages import (
     Stop,
 )
 from ottla.testing.simulation.cluster.object_log import ObjectLog
-from ottla.testing.simulation.world import label
 
 if TYPE_CHECKING:
     from ottla.testing.simulation.cluster.life import Life
@@ -176,26 +175,26 @@ class Requests:
     def _order(self, sender: str, message: Order) -> None:
         if not self.life.office.is_registered:
             return  # as if nobody listened yet: it is asked again, if it is for this life
-        self._do(sender, message.number, self.life.office.follow(message.request), label(message))
+        self._do(sender, message.number, lambda: self.life.office.follow(message.request))
 
     def _alter(self, sender: str, message: Alter) -> None:
-        self._do(sender, message.number, self.life.office.alter(message), "AlterPartition")
+        self._do(sender, message.number, lambda: self.life.office.alter(message))
 
     def _stop(self, sender: str, message: Stop) -> None:
-        self._do(sender, message.number, self.life.office.shut_down(message), "ControlledShutdown")
+        self._do(sender, message.number, lambda: self.life.office.shut_down(message))
 
     def _errand(self, sender: str, message: Errand) -> None:
-        self._do(sender, message.number, self.life.office.run_errand(message.work), "an errand")
+        self._do(sender, message.number, lambda: self.life.office.run_errand(message.work))
 
-    def _do(self, sender: str, number: int, work: Coroutine[Any, Any, Any], name: str) -> None:
+    def _do(self, sender: str, number: int, work: Callable[[], Awaitable[Any]]) -> None:
         """Do it on this broker's event loop, and answer when it is done."""
 
         async def answered() -> None:
             try:
-                answer = Answer(number, await work)
+                answer = Answer(number, await work())
             except KafkaError as error:
                 self.world.sometimes(f"the controller's word or its refusal ({int(error.code)})")
                 answer = Answer(number, error.detail, error.code)
             self._send(sender, answer)
 
-        self.life.loop.run(answered(), name)
+        self.life.loop.run(answered())

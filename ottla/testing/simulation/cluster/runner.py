@@ -125,7 +125,8 @@ class _Run:
             self.world.after(broker.id * 7, broker.restart)
         done: list[bool] = []
         errand = Work("begin", number=self.schedule.partitions)
-        self.world.after(100, self.admin.run, errand, lambda: done.append(True))
+        self.world.run_until(lambda: len(self.truth.epochs) == len(self.brokers), BEGIN_MS)
+        self.admin.run(errand, lambda: done.append(True))
         if not self.world.run_until(lambda: bool(done) and self._is_begun(), BEGIN_MS):
             self.world.violate("a cluster starts", "it does not")
 
