@@ -53,7 +53,8 @@ class Hub:
         self.serve = serve
         self.limits = limits
         self.now_ms = now_ms
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """In the order in which they came: who is closed first must not be left to chance."""
         self.received = aligned_buffer(_RECEIVE_BYTES)
         self.pool = BufferPool()
         self.complaints = Complaints()
@@ -108,11 +109,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(0)
         self.is_open = True
         self.active_ms = self._hub.now_ms()
-        self._hub.connections.add(self)
+        self._hub.connections[self] = None
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
-        self._hub.connections.discard(self)
+        self._hub.connections.pop(self, None)
         self._outbox.clear()
         self._partial, self._backlog, self._lent = None, b"", None
         for reply in self._replies:

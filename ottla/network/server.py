@@ -72,7 +72,7 @@ class Server:
         self._is_closing = False
 
     @property
-    def connections(self) -> set[Connection]:
+    def connections(self) -> dict[Connection, None]:
         return self.hub.connections
 
     async def bind(self, listener: str, host: str, port: int) -> int:

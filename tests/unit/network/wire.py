@@ -132,8 +132,8 @@ class Scene:
         known = set(self.hub.connections)
         client = await connect(self._server.sockets[0].getsockname()[1], receive_bytes=receive_bytes)
         self._clients.append(client)
-        await until(lambda: self.hub.connections - known)
-        (connection,) = self.hub.connections - known
+        await until(lambda: self.hub.connections.keys() - known)
+        (connection,) = self.hub.connections.keys() - known
         return client, connection
 
 
