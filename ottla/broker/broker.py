@@ -8,6 +8,7 @@ served any more before the logs are closed, and what a clean shutdown means is w
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -37,6 +38,7 @@ from ottla.core.ids import TopicPartition
 from ottla.core.metrics import Registry
 from ottla.core.watermark import Watermark
 from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.store import MetadataStore
 from ottla.network.connection import Limits
 from ottla.network.server import Admission, Server, Sockets
 from ottla.replication.partition import Partition
@@ -72,9 +74,11 @@ class Broker:
         *,
         files: Files | None = None,
         clock: Clock | None = None,
-        open_store: Callable[[str], Awaitable[EmbeddedStore]] = EmbeddedStore.open,
+        open_store: Callable[[str], Awaitable[MetadataStore]] = EmbeddedStore.open,
         on_progress: Progress = lambda done, total: None,
+        chance: random.Random | None = None,
     ) -> None:
+        """`chance` makes what is drawn reproducible: ids, and where replicas are placed first."""
         self.config = config
         descriptors = shares(limit())
         self.files = files or OsFiles(descriptors.files)
@@ -130,9 +134,10 @@ class Broker:
         self.http_port: int | None = None
         self._on_progress = on_progress
         self._open_store = open_store
-        self._directories = Directories(self.files, config)
+        self._chance = chance
+        self._directories = Directories(self.files, config, chance)
         self.controller: ControllerHost
-        self.store: EmbeddedStore
+        self.store: MetadataStore
         self.producer_ids: ProducerIds
         self.on_fatal: Callable[[], object] = lambda: None
         """Called when there is nothing left to serve: the last log directory has failed."""
@@ -172,6 +177,7 @@ class Broker:
             configs=self.configs,
             clock=self.clock,
             defaults=lambda: Defaults(self.config.num_partitions, self.config.default_replication_factor),
+            chance=self._chance,
         )
         self.replicas.broker_epoch = lambda: self.controller.broker_epoch
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
@@ -278,7 +284,8 @@ class Broker:
         """Made at the first fetch: its messages need not be imported for a start."""
         from ottla.broker.fetch_sessions import FetchSessions
 
-        return FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+        slots_max = self.config.max_incremental_fetch_session_cache_slots
+        return FetchSessions(slots_max, generator=self._chance)
 
     # --- replicating --------------------------------------------------------------------------------------------
 

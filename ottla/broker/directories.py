@@ -6,11 +6,12 @@ directory cannot be told apart again.
 
 import logging
 import os
-import uuid
+import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.core.errors import ConfigError, ProtocolError
+from ottla.core.ids import random_id
 from ottla.metadata.embedded import MEMORY
 from ottla.storage.files import Files, OsFiles
 from ottla.storage.lock import DirectoryLock
@@ -27,8 +28,9 @@ METADATA_NAME = "ottla-metadata.db"
 class Directories:
     """The paths of `log.dirs`."""
 
-    def __init__(self, files: Files, config: "BrokerConfig") -> None:
+    def __init__(self, files: Files, config: "BrokerConfig", chance: random.Random | None = None) -> None:
         self._files = files
+        self._chance = chance
         self._node_id = config.node_id
         self._metadata_log_dir: str | None = config.metadata_log_dir
         self.paths: list[str] = _distinct(config.log_dirs)
@@ -96,7 +98,7 @@ class Directories:
                 self._check(path, meta, cluster_id)
         for path, meta in found.items():
             if meta is None:
-                write_meta(self._files, path, Meta(self._node_id, cluster_id, uuid.uuid4()))
+                write_meta(self._files, path, Meta(self._node_id, cluster_id, random_id(self._chance)))
 
     def _check(self, path: str, meta: Meta, cluster_id: str) -> None:
         if meta.node_id not in (None, self._node_id):

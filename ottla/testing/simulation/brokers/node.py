@@ -117,6 +117,7 @@ class SimBroker:
             files=self.disk,
             clock=WorldClock(self.world),
             open_store=lambda path: self._store.open(self.name),
+            chance=self.world.stream(f"broker/{self.name}/{self.starts}"),
         )
 
     async def _stop(self) -> None:
