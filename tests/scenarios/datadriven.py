@@ -38,19 +38,24 @@ def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
         yield comments, [line for line in lines if not line.startswith("#")]
 
 
-def retold(text: str, run: Callable[[Words], Iterator[str]]) -> str:
-    """The same transcript, with what comes of its commands today."""
+def retold(
+    text: str, run: Callable[[Words], Iterator[str]], after: Callable[[], Iterator[str]] | None = None
+) -> str:
+    """The same transcript, with what comes of its commands today; `after` has something to add to each block."""
     told = []
     for comments, commands in blocks(text):
         said = [line for command in commands for line in run(Words(command))]
+        said += after() if after is not None and commands else []
         told.append("\n".join([*comments, *commands, *([DASHES, *said] if commands else [])]))
     return "\n\n".join(told) + "\n"
 
 
-def check(path: Path, run: Callable[[Words], Iterator[str]]) -> None:
+def check(
+    path: Path, run: Callable[[Words], Iterator[str]], after: Callable[[], Iterator[str]] | None = None
+) -> None:
     """The file tells what happens."""
     text = path.read_text()
-    seen = retold(text, run)
+    seen = retold(text, run, after)
     if os.environ.get("OTTLA_REWRITE"):
         path.write_text(seen)
     else:
