@@ -44,7 +44,8 @@ class FollowerFetch:
         if partition.is_stopped or state is None or partition.question() is None:
             return None
         count = self._broker.config.num_replica_fetchers
-        key = state.leader, zlib.crc32(str(partition.topic_partition).encode()) % count
+        topic, index = partition.topic_partition
+        key = state.leader, (zlib.crc32(topic.encode()) + index) % count
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = self._fetchers[key] = Fetcher(self._broker, self._peers, self._limit, *key)

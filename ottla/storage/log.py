@@ -27,7 +27,7 @@ from ottla.storage.producers import Producers
 from ottla.storage.reading import Slice, TimedOffset
 from ottla.storage.recovery import Recovery, load
 from ottla.storage.replacement import Replacement
-from ottla.storage.replay import apply, check_producer, rebuild_txns, restore
+from ottla.storage.replay import apply_all, check_producer, rebuild_txns, restore
 from ottla.storage.scan import BatchAt, BrokenChain
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, AppendRefused, Segment
 from ottla.storage.segments import Segments
@@ -116,12 +116,16 @@ class Log:
     def append_fetched(self, data: Buffer, now_ms: int) -> Appended | None:
         """Write what a follower fetched: batches keep offsets and epochs. A batch cut off at the end is left out."""
         self._check_health()
-        view = memoryview(data)
-        batches = validation.accept(view, self.end_offset)
+        view, start = memoryview(data), self.log_start_offset
+        batches = validation.accept(view, self.end_offset, is_empty=self.end_offset == start)
         if not batches:
             return None
-        whole = sum(batch.size for batch in batches)
-        self._write(view[:whole], batches, now_ms)
+        if starts_inside := batches[0].base_offset < start:  # as the leader's log does, after DeleteRecords
+            self.restart_at(batches[0].base_offset)
+        self._write(view[: sum(batch.size for batch in batches)], batches, now_ms)
+        if starts_inside:
+            self.advance_high_watermark(start)
+            self._start_at(start)
         return Appended(batches[0].base_offset, self.end_offset - 1)
 
     def _write(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> None:
@@ -156,14 +160,10 @@ class Log:
 
     def _account(self, segment: Segment, data: memoryview, batches: list[BatchHeader]) -> None:
         """Let the producers' state follow what was written."""
-        position = 0
-        for batch in batches:
-            if batch.producer_id >= 0:
-                try:
-                    apply(self.producers, segment.txns, batch, data[position : position + batch.size])
-                except OSError as error:
-                    raise self._failed(error) from error  # the marker is written, its index entry is not
-            position += batch.size
+        try:
+            apply_all(self.producers, segment.txns, batches, data)
+        except OSError as error:
+            raise self._failed(error) from error  # the marker is written, its index entry is not
 
     def _segment_for(self, size: int, batches: list[BatchHeader], now_ms: int) -> Segment:
         active = self.segments.active

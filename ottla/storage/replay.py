@@ -82,6 +82,15 @@ def apply(
             txns.append(aborted)
 
 
+def apply_all(producers: Producers, txns: TxnIndex, batches: Sequence[BatchHeader], data: memoryview) -> None:
+    """Let the producers' state follow batches that lie in `data` one behind the other."""
+    position = 0
+    for batch in batches:
+        if batch.producer_id >= 0:
+            apply(producers, txns, batch, data[position : position + batch.size])
+        position += batch.size
+
+
 def restore(files: Files, directory: str, segments: Segments, end_offset: int) -> Producers:
     """The producers as they were before `end_offset`: the newest snapshot that is good, and what follows it."""
     producers = Producers()

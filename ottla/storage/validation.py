@@ -102,8 +102,9 @@ def _place_usual(
     return tuple.__new__(BatchHeader, (base_offset, length, leader_epoch, *fields[3:]))
 
 
-def accept(data: memoryview, end_offset: int) -> list[BatchHeader]:
-    """The whole batches of a leader's answer to a follower: they keep their offsets, which must only grow.
+def accept(data: memoryview, end_offset: int, *, is_empty: bool = False) -> list[BatchHeader]:
+    """The whole batches of a leader's answer to a follower: they keep their offsets, which must only grow. A log that
+    `is_empty` may begin inside the first of them.
 
     They go into one segment. What its indexes cannot number, because compaction left a wide gap, is fetched again.
     """
@@ -111,7 +112,8 @@ def accept(data: memoryview, end_offset: int) -> list[BatchHeader]:
     try:
         for frame in iter_frames(data, partial=True):
             header = _check_frame(data, frame)
-            if header.base_offset < end_offset:
+            begins_inside = is_empty and not batches and header.last_offset >= end_offset
+            if header.base_offset < end_offset and not begins_inside:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
                     f"batch at offset {header.base_offset} where {end_offset} comes next",

@@ -119,6 +119,29 @@ def test_a_follower_keeps_offsets_and_epochs_and_leaves_out_a_batch_that_is_cut_
     assert log.end_offset == 10
 
 
+def test_a_log_without_records_may_start_inside_the_first_batch_that_is_fetched(disk):
+    """As the leader's log does when records were deleted up to there."""
+    log = open_log(disk)
+    log.restart_at(5)
+    log.append_fetched(batch(b"a", b"b", b"c", base_offset=3), NOW)
+    assert (log.log_start_offset, log.high_watermark, log.end_offset) == (5, 5, 6)
+    assert refusal(lambda: log.read(4, 1000)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert batch(b"a", b"b", b"c")[61:] in log.read(5, 1000).read()
+    log.append_fetched(batch(b"d", base_offset=6), NOW)
+    log.close()
+    reopened = open_log(disk, log_start_offset=5, clean=True)
+    assert (reopened.log_start_offset, reopened.end_offset) == (5, 7)
+
+
+@pytest.mark.parametrize(("first", "count"), [(3, 2), (2, 3), (0, 1)])
+def test_a_batch_that_ends_before_the_log_starts_is_still_a_mistake(disk, first, count):
+    log = open_log(disk)
+    log.restart_at(5)
+    data = batch(*[b"a"] * count, base_offset=first)
+    assert refusal(lambda: log.append_fetched(data, NOW)) is ErrorCode.CORRUPT_MESSAGE
+    assert log.end_offset == 5
+
+
 def test_nothing_whole_is_nothing_appended(log):
     assert log.append_fetched(b"", NOW) is None
     assert log.append_fetched(batch(b"a")[:40], NOW) is None
