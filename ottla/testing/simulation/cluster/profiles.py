@@ -38,7 +38,7 @@ class Profile:
     moves: bool = False
     leaves_one: bool = False
     """One fault stays for ever."""
-    gap_ms: int = 260
+    gap_ms: int = 340
 
 
 def _kinds(**other: int) -> tuple[tuple[str, int], ...]:

@@ -138,9 +138,7 @@ def _draw_faults(chance: random.Random, profile: Profile, names: list[str]) -> t
 
 def _draw_fault(chance: random.Random, kind: str, at_ms: int, names: list[str]) -> Fault:
     who = chance.choice(ROLES) if chance.random() < 0.45 else chance.choice(names)
-    lasts_ms = chance.choice(
-        (chance.randint(20, 300), chance.randint(100, 1_500), chance.randint(500, 2_500))
-    )
+    lasts_ms = chance.choice((chance.randint(20, 300), chance.randint(100, 900), chance.randint(500, 1_800)))
     fault = Fault(kind, at_ms, lasts_ms, who)
     if kind == "bounce":
         return replace(fault, lasts_ms=chance.randint(5, 60))

@@ -1,0 +1,173 @@
+"""`ottla sim`: a cluster in virtual time, with faults drawn from a seed. One run is printed, many are counted.
+
+Exit codes: 0 every promise was kept, 1 one was broken, or something that must happen somewhere never did, 2 usage.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.tables import say, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.testing.simulation.cluster.crowd import Summary
+    from ottla.testing.simulation.cluster.runner import Result
+    from ottla.testing.simulation.cluster.schedule import Schedule
+
+BROKEN = 1
+_NAMES = ["profile", "schedules", "events", "events_per_s", "acknowledged", "losses", "violations"]
+
+
+@click.command()
+@click.option("--seed", type=int, help="Run the schedule of this seed, and print it.")
+@click.option("--seeds", metavar="A-B", help="Run many, and count: 0-999, or 1,5,7.")
+@click.option(
+    "--profile", default="all", show_default=True, help="What may go wrong; all: each seed its own."
+)
+@click.option("--level", type=click.Choice(["objects", "brokers"]), default="objects", show_default=True)
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes for --seeds.")
+@click.option("--trace", is_flag=True, help="Print every event, too.")
+@click.option("--shrink", "shrinks", is_flag=True, help="Make a schedule that fails as small as it gets.")
+@click.option("--schedule", type=click.Path(exists=True, dir_okay=False), help="Run this one, kept as JSON.")
+@click.option("--save", type=click.Path(dir_okay=False), help="Keep the schedule as JSON.")
+def sim(
+    seed: int | None,
+    seeds: str | None,
+    profile: str,
+    level: str,
+    jobs: int,
+    trace: bool,
+    shrinks: bool,
+    schedule: str | None,
+    save: str | None,
+) -> int:
+    """Simulate a cluster: crashes, power losses, pauses, cut links, all drawn from a seed.
+
+    The same seed gives the same run. With --seeds many are run, and each that fails is named with the command that runs
+    it again.
+    """
+    if sum(each is not None for each in (seed, seeds, schedule)) != 1:
+        raise click.UsageError("one of --seed, --seeds and --schedule is needed")
+    _check_profile(profile)
+    if level == "brokers":
+        return _on_brokers(seed, seeds, jobs, trace)
+    if seeds is not None:
+        return _many(_parsed(seeds), profile, jobs)
+    return _one(_schedule(seed, profile, schedule), trace, shrinks, save)
+
+
+def _check_profile(name: str) -> None:
+    from ottla.testing.simulation.cluster.profiles import ALL, PROFILES
+
+    if name not in (ALL, *PROFILES):
+        known = "; ".join(f"{each.name} ({each.sentence})" for each in PROFILES.values())
+        raise click.UsageError(f"there is no profile {name!r}, but all, {known}")
+
+
+def _parsed(seeds: str) -> list[int]:
+    from ottla.testing.simulation.cluster.crowd import parse_seeds
+
+    try:
+        return parse_seeds(seeds)
+    except ValueError:
+        raise click.UsageError(f"{seeds!r} is no list of seeds such as 0-999") from None
+
+
+def _schedule(seed: int | None, profile: str, path: str | None) -> "Schedule":
+    from ottla.testing.simulation.cluster.profiles import profile_of
+    from ottla.testing.simulation.cluster.schedule import Schedule, draw
+
+    if path is None:
+        assert seed is not None
+        return draw(seed, profile_of(seed, profile))
+    try:
+        return Schedule.from_json(Path(path).read_text())
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.ClickException(f"{path} is no schedule: {error}") from None
+
+
+def _one(schedule: "Schedule", trace: bool, shrinks: bool, save: str | None) -> int:
+    from ottla.testing.simulation.cluster.runner import run
+    from ottla.testing.simulation.cluster.shrink import shrink
+
+    result = run(schedule, traced=True)
+    if shrinks and result.violation is not None:
+        schedule = shrink(schedule)
+        result = run(schedule, traced=True)
+    if save is not None:
+        Path(save).write_text(schedule.to_json() + "\n")
+    say(str(schedule))
+    if trace:
+        say(result.trace)
+    for name, count in sorted(result.counts.items()):
+        say(f"{count:>7}  {name}")
+    for reason in result.losses:
+        say(f"records were lost, which the promise allows: {reason}")
+    say(f"{result.events} events, {result.acknowledged} records acknowledged, digest {result.digest}")
+    if result.violation is None:
+        say("every promise was kept")
+        return 0
+    say(result.violation.splitlines()[0] if trace else result.violation)
+    return BROKEN
+
+
+def _many(seeds: list[int], profile: str, jobs: int) -> int:
+    from ottla.testing.simulation.cluster.crowd import run_many
+
+    began = time.monotonic()
+    with _progress(len(seeds)) as step:
+        summary = run_many(seeds, profile, jobs=jobs, on_result=step)
+    _report(summary)
+    say(f"{len(seeds)} schedules in {time.monotonic() - began:.1f} s")
+    return 0 if summary.is_good else BROKEN
+
+
+def _report(summary: "Summary") -> None:
+    rows = [
+        {
+            "profile": name,
+            "schedules": account.schedules,
+            "events": account.events,
+            "events_per_s": int(account.events / max(account.seconds, 1e-9)),
+            "acknowledged": account.acknowledged,
+            "losses": account.losses.total(),
+            "violations": account.violations,
+        }
+        for name, account in sorted(summary.accounts.items())
+    ]
+    show(rows, _NAMES)
+    for name, count in sorted(summary.counts.items()):
+        say(f"{count:>9}  {name}")
+    for name in summary.never:
+        say(f"never happened: {name}")
+    for failure in summary.failures:
+        say(f"{failure.sentence}\n  {failure.command}")
+
+
+@contextmanager
+def _progress(total: int) -> "Iterator[Callable[[Result], None]]":
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda result: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(file=sys.stderr), transient=True) as bars:
+        task = bars.add_task("schedules", total=total)
+        yield lambda result: bars.advance(task)
+
+
+def _on_brokers(seed: int | None, seeds: str | None, jobs: int, trace: bool) -> int:
+    """The same with whole brokers: real logs and codecs."""
+    raise click.ClickException("whole brokers are simulated by the tests only, for now")
+
+
+_: Any = None
