@@ -1,58 +1,40 @@
 """The host of the controller: registers this broker, stands for election for ever, and runs commands when elected.
 
-The brain in `ottla.controller` decides, `office` says whether we may, `reign` carries it out. Here is what moves them:
-nodes of the store that others change, the session that ends and begins, the clock, and those who ask for something.
+The brain in `ottla.controller` decides, `office` says whether we may, `reign` carries it out, and `standing` follows
+what others change in the store. Here are those parts put together, and everything that a controller can be asked for.
 """
 
-import asyncio
-import logging
 import random
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.channels import Channels, Line
-from ottla.broker.metadata import NO_CONTROLLER, Metadata
+from ottla.broker.metadata import Metadata
 from ottla.broker.office import Dice, Office, OpenSession
 from ottla.broker.orders import Configs, Orders, Replicas
 from ottla.broker.reign import Reign
-from ottla.broker.stored import StoredCluster, load_cluster, load_configs
-from ottla.controller import configs, topics
+from ottla.broker.standing import Rebalancing, Standing
+from ottla.broker.stored import StoredCluster, load_cluster
+from ottla.controller import brokers, configs, topics
 from ottla.controller.commands import ConfigResource, Growth, NewTopic, ResourceType
 from ottla.controller.context import Context, Policy
 from ottla.controller.decision import Decision
 from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock
-from ottla.core.errors import ErrorCode, KafkaError, OttlaError
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.metadata import paths
 from ottla.metadata.fields import INT64_MAX
-from ottla.metadata.paths import BrokerNode, ControllerNode, EndpointNode, ProducerIdBlockNode
+from ottla.metadata.paths import BrokerNode, EndpointNode, ProducerIdBlockNode
 from ottla.metadata.store import Create, MetadataStore, Node, Op, SessionState, Set
-from ottla.replication.exchange import Proposal
+from ottla.replication.exchange import BrokerLife, Proposal
 from ottla.replication.state import NO_EPOCH, Endpoint, PartitionState, TopicImage
 
 if TYPE_CHECKING:
     from ottla.controller.preferred import ElectionType
 
-logger = logging.getLogger(__name__)
-
 PRODUCER_ID_BLOCK_SIZE = 1_000
-RETRY_SECONDS = (0.1, 5.0)
-"""How long to wait after something failed in the background: at first, and at most."""
-
-
-class Rebalancing:
-    """How often the controller looks whether leadership is where it should be, and how much may be elsewhere."""
-
-    def __init__(
-        self,
-        seconds: Callable[[], float | None] = lambda: None,
-        percent: Callable[[], int] = lambda: 10,
-    ) -> None:
-        self.seconds = seconds
-        """None: never."""
-        self.percent = percent
 
 
 class ControllerHost:
@@ -89,7 +71,6 @@ class ControllerHost:
             open_session=open_session,
             registration_timeout_ms=registration_timeout_ms,
         )
-        self._office.on_session = self._follow_session
         self._metadata = metadata
         self._settings = configs
         self.orders = Orders(node_id, replicas, metadata, configs)
@@ -97,13 +78,15 @@ class ControllerHost:
             self._office, Channels(node_id, self.orders.follow, line), self.orders, default_policy
         )
         self._defaults = defaults
-        self._rebalancing = rebalancing or Rebalancing()
-        self._me = BrokerNode(())
-        self._standing: asyncio.Task[None] | None = None
+        self._standing = Standing(
+            self._office, self._reign, self.orders, metadata, rebalancing or Rebalancing()
+        )
         self.on_session: Callable[[SessionState], object] = lambda state: None
         """Called when the session with the store is interrupted, goes on, or is over. See `may_decide`."""
         self.on_registered: Callable[[int], object] = lambda broker_epoch: None
         """Called with every new broker epoch."""
+        self._standing.on_session = lambda state: self.on_session(state)
+        self._standing.on_registered = lambda epoch: self.on_registered(epoch)
 
     @property
     def is_controller(self) -> bool:
@@ -145,122 +128,23 @@ class ControllerHost:
 
         `previous_epoch` is the life before, if it ended with a clean shutdown.
         """
-        self._me = BrokerNode(tuple(EndpointNode(*each) for each in endpoints), rack, previous_epoch)
-        await self._enter()
+        await self._standing.enter(
+            BrokerNode(tuple(EndpointNode(*each) for each in endpoints), rack, previous_epoch)
+        )
         if self.is_controller:
             await self._reign.take_over()
-        name = f"broker {self.node_id} stands for election"
-        self._standing = asyncio.get_running_loop().create_task(self._stand(), name=name)
+        self._standing.begin()
 
     async def resign(self) -> None:
         """Decide nothing from now on. Whoever closes the store's session lets others take over."""
-        standing = self._standing
-        self.abandon()
-        if standing is not None:
-            await asyncio.wait([standing])
+        await self._standing.end()
         async with self._reign.turn:
             self._office.step_back()
         await self._reign.end()
 
     def abandon(self) -> None:
         """Stand for election no more, as a crash would have it."""
-        if self._standing is not None:
-            self._standing.cancel()
-            self._standing = None
-
-    async def _enter(self) -> None:
-        async with self._reign.turn:
-            self._reign.forget()
-            await self._office.enter(self._me)
-            epoch = self.orders.broker_epoch = self._office.broker_epoch
-            self._follow_controller()
-        # The next session of this process has lost nothing of what this one had.
-        self._me = self._me._replace(previous_epoch=epoch)
-        self.on_registered(epoch)
-
-    # --- standing for election ----------------------------------------------------------------------------------
-
-    async def _stand(self) -> None:
-        seconds, longest = RETRY_SECONDS
-        look_again = asyncio.get_running_loop().time()
-        while True:
-            try:
-                await self._attend()
-                look_again = await self._rebalance(look_again)
-                seconds = RETRY_SECONDS[0]
-            except Exception as error:  # whatever it is, somebody must go on standing for election
-                self._complain(error)
-                self._office.ring()
-                await asyncio.sleep(seconds)
-                seconds = min(2 * seconds, longest)
-            await self._wait_for_news(look_again)
-
-    async def _wait_for_news(self, until: float) -> None:
-        seconds = self._rebalancing.seconds()
-        limit = None if seconds is None else max(0.0, until - asyncio.get_running_loop().time())
-        try:
-            await asyncio.wait_for(self._office.bell.wait(), limit)
-        except TimeoutError:
-            return
-
-    async def _attend(self) -> None:
-        """See what has changed in the store, and do what follows from it."""
-        office = self._office
-        office.bell.clear()
-        if office.store.session is SessionState.LOST:
-            await office.renew()
-        if office.broker_epoch == NO_EPOCH:  # also if the last attempt to enter failed half-way
-            await self._enter()
-            office.ring()
-        if office.store.session is not SessionState.CONNECTED:
-            return  # what only one may do waits until we know whether it is us
-        news = office.news.copy()
-        office.news.clear()
-        if ControllerNode.path in news:
-            async with self._reign.turn:
-                await office.stand()
-                self._follow_controller()
-        if not self.is_controller:
-            if news & {paths.CONFIG_CHANGES, ControllerNode.path}:
-                self.orders.follow_configs(await load_configs(office.store))
-        elif news & {paths.BROKERS, ControllerNode.path}:
-            await self._reign.follow_brokers()
-
-    async def _rebalance(self, due: float) -> float:
-        """Give leadership back when it is time. Returns when it will be time again."""
-        now, seconds = asyncio.get_running_loop().time(), self._rebalancing.seconds()
-        if seconds is None or now < due:
-            return due
-        context = self._reign.context
-        if self.is_controller and context is not None and len(context.brokers) > 1:
-            from ottla.controller import preferred
-
-            percent = self._rebalancing.percent()
-            await self._reign.decide(
-                lambda context: (preferred.rebalance(context, percent), None), waits=False
-            )
-        return now + seconds
-
-    def _follow_controller(self) -> None:
-        if not self.is_controller:
-            self._reign.forget()
-            if self._metadata.controller_id != self._office.controller_id:
-                self._metadata.update(controller_id=self._office.controller_id)
-
-    def _complain(self, error: Exception) -> None:
-        is_known = isinstance(error, OttlaError | OSError)
-        logger.warning(
-            "broker %d does not get on with the cluster: %s",
-            self.node_id,
-            error,
-            exc_info=None if is_known else error,
-        )
-
-    def _follow_session(self, state: SessionState) -> None:
-        if state is SessionState.LOST:
-            self._reign.forget()
-            self._metadata.update(controller_id=NO_CONTROLLER)
-        self.on_session(state)
+        self._standing.abandon()
 
     # --- topics and settings ------------------------------------------------------------------------------------
 
@@ -324,10 +208,18 @@ class ControllerHost:
         return await self._reign.command(work)
 
     async def replicas_failed(
-        self, partitions: Collection[TopicPartition], broker: int | None = None
+        self, partitions: Collection[TopicPartition], life: BrokerLife | None = None
     ) -> None:
         """The disk under these replicas of a broker, this one if none is named, has failed."""
-        await self._reign.fail(self.node_id if broker is None else broker, partitions)
+        from ottla.controller import alterations
+
+        found = life or BrokerLife(self.node_id, self.broker_epoch)
+
+        def decide(context: Context) -> tuple[Decision, None]:
+            alterations.check_broker_epoch(context, *found)
+            return brokers.fail(context, found.broker, partitions), None
+
+        await self._reign.decide(decide)
 
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[Proposal]
@@ -357,6 +249,27 @@ class ControllerHost:
         from ottla.controller import preferred
 
         return await self._reign.decide(lambda context: preferred.elect(context, kind, partitions))
+
+    async def reassign(
+        self,
+        wanted: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_factor_change: bool = True,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Move partitions to other replicas; None takes a move back. Returns when it has begun."""
+        from ottla.controller import reassignment
+
+        return await self._reign.decide(
+            lambda context: reassignment.alter(context, wanted, allow_factor_change=allow_factor_change)
+        )
+
+    async def reassignments(
+        self, among: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, PartitionState]:
+        """The partitions that are on the move, of all or of these."""
+        from ottla.controller import reassignment
+
+        return await self._reign.decide(lambda context: (Decision(), reassignment.ongoing(context, among)))
 
 
 def _next_block(node_id: int, node: Node | None) -> tuple[Op, range]:

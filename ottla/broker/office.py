@@ -83,6 +83,7 @@ class Office:
         self.store = store
         self.node_id = node_id
         self.broker_epoch = NO_EPOCH
+        """Of this session, or of the last one while there is no other yet."""
         self.controller_id = NOBODY
         self.claim: Claim | None = None
         self.news: set[str] = set()
@@ -95,13 +96,14 @@ class Office:
         self._seat = b""
         """What we write into `/controller`."""
         self._tried: set[Claim] = set()
+        self._is_registered = False
         self._me: Create | None = None
         self._trouble: StoreUnavailable | None = None
 
     @property
     def may_decide(self) -> bool:
         """Is the session alive, for all we know? If not, somebody else may be in our place already."""
-        return self.broker_epoch != NO_EPOCH and self.store.session is SessionState.CONNECTED
+        return self._is_registered and self.store.session is SessionState.CONNECTED
 
     def ring(self, *changed: str) -> None:
         self.news.update(changed or WATCHED)
@@ -161,7 +163,7 @@ class Office:
     def _follow_session(self, store: MetadataStore, state: SessionState) -> None:
         if store is self.store:
             if state is SessionState.LOST:
-                self.broker_epoch = NO_EPOCH
+                self._is_registered = False
                 self.step_back()
             self.ring()
             self.on_session(state)
@@ -222,6 +224,7 @@ class Office:
             return False
         if me is not None:
             self.broker_epoch = registered.created if registered is not None else results[0]
+            self._is_registered = True
         self._settle(claim, found.get(ControllerNode.path))
         return True
 

@@ -111,6 +111,9 @@ class Orders:
         self._metadata.update(
             topics=topics, deleted=news.deleted, brokers=news.brokers, controller_id=controller_id
         )
+        if controller_id != self._node_id:  # the controller says so itself, in its own time
+            for name in news.deleted:
+                self._follow_config(ConfigResource(ResourceType.TOPIC, name), None)
 
     def follow_configs(self, stored: Mapping[ConfigResource, Mapping[str, str]]) -> None:
         """These are all settings that are stored."""
