@@ -478,6 +478,63 @@ async def test_replicas_that_fall_behind_meanwhile_are_told_of():
     assert (await answers(posted))[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
+@scenario
+async def test_too_few_in_sync_while_the_disk_works_are_told_of_at_once():
+    partition = led_partition(replicas=(1, 2), settings={"min.insync.replicas": "2", "flush.messages": "1"})
+    broker = serving(partition)
+    posted = Client(broker).post(request((partition, records())), 9)
+    partition.follow_orders(partition.state._replace(isr=(1,), partition_epoch=2))
+    assert (await answers(posted))[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@scenario
+async def test_a_leader_that_was_another_meanwhile_does_not_know_what_became_of_the_records():
+    """While the disk worked, leadership went and came back: somebody else may have written in the same place."""
+    partition = led_partition(replicas=(1, 2), settings={"flush.messages": "1"})
+    posted = Client(serving(partition)).post(request((partition, records()), acks=1), 9)
+    for epoch, leader in ((EPOCH + 1, 2), (EPOCH + 2, 1)):
+        partition.follow_orders(
+            partition.state._replace(leader=leader, leader_epoch=epoch, partition_epoch=epoch)
+        )
+    assert (await answers(posted))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+@scenario
+async def test_a_leader_that_is_cut_off_takes_nothing_that_others_would_not_have(acks):
+    """Another leader may have been elected. With acks=all followers have a say: those that left do not ask any more."""
+    partition = led_partition(replicas=(1, 2))
+    broker = serving(partition)
+    broker.may_lead = lambda: False
+    if acks:
+        assert (await produced(partition, broker=broker, acks=acks)).error_code == (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+    else:
+        await Client(broker).send(request((partition, records()), acks=0), 9)
+    assert partition.log.end_offset == 0
+    posted = Client(broker).post(request((partition, records())), 9)
+    copied(partition, 2, 1)
+    assert (await answers(posted))[0].error_code == 0
+
+
+@scenario
+async def test_a_leader_that_is_cut_off_may_be_told_to_go_on_as_kafka_does():
+    partition = led_partition(replicas=(1, 2))
+    broker = serving(partition)
+    broker.may_lead = lambda: False
+    broker.config.update({"replication.session.lost.refuse": "false"})
+    assert (await produced(partition, broker=broker, acks=1)).error_code == 0
+
+
+@scenario
+async def test_a_partition_with_one_replica_cannot_be_led_by_anybody_else():
+    partition = led_partition()
+    broker = serving(partition)
+    broker.may_lead = lambda: False
+    assert (await produced(partition, broker=broker, acks=1)).error_code == 0
+
+
 # --- idempotence, counting ----------------------------------------------------------------------------------------
 
 
