@@ -107,12 +107,15 @@ class IsrChanges:
         for partition in due.values():
             if (proposal := partition.propose(now_ms)) is not None:
                 asked.append((partition, proposal))
-        if asked:
+        if not asked:
+            self._failures = 0
+            return
+        outcomes: Outcomes = {}
+        try:
             outcomes = await self._outcomes([proposal for _, proposal in asked])
             self._failures = self._failures + 1 if len(outcomes) < len(asked) else 0
+        finally:
             self._settle(asked, outcomes)
-        else:
-            self._failures = 0
 
     def _settle(self, asked: Sequence[tuple[Partition, Proposal]], outcomes: Outcomes) -> None:
         now_ms = self._broker.clock.monotonic_ms()
