@@ -96,14 +96,14 @@ class Office:
         self._seat = b""
         """What we write into `/controller`."""
         self._tried: set[Claim] = set()
-        self._is_registered = False
+        self.is_registered = False
         self._me: Create | None = None
         self._trouble: StoreUnavailable | None = None
 
     @property
     def may_decide(self) -> bool:
         """Is the session alive, for all we know? If not, somebody else may be in our place already."""
-        return self._is_registered and self.store.session is SessionState.CONNECTED
+        return self.is_registered and self.store.session is SessionState.CONNECTED
 
     def ring(self, *changed: str) -> None:
         self.news.update(changed or WATCHED)
@@ -163,7 +163,7 @@ class Office:
     def _follow_session(self, store: MetadataStore, state: SessionState) -> None:
         if store is self.store:
             if state is SessionState.LOST:
-                self._is_registered = False
+                self.is_registered = False
                 self.step_back()
             self.ring()
             self.on_session(state)
@@ -224,7 +224,7 @@ class Office:
             return False
         if me is not None:
             self.broker_epoch = registered.created if registered is not None else results[0]
-            self._is_registered = True
+            self.is_registered = True
         self._settle(claim, found.get(ControllerNode.path))
         return True
 

@@ -112,6 +112,7 @@ class Standing:
         office.bell.clear()
         if office.store.session is SessionState.LOST:
             await office.renew()
+        if not office.is_registered:  # also if the last attempt to enter has failed half-way
             await self.enter(self._me)
             office.ring()
         if office.store.session is not SessionState.CONNECTED:

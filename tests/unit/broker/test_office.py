@@ -204,6 +204,30 @@ async def test_a_session_that_is_over_costs_the_office_and_another_begins(cluste
 
 
 @cluster
+async def test_who_does_not_get_back_in_at_once_tries_until_it_is_registered(cluster):
+    life = await cluster.start(0)
+    other = await cluster.start(1)
+    reborn = cluster.store.another_session()
+    watch, failures = reborn.watch, [StoreUnavailable("not now")]
+
+    async def stumble(path, on_change):
+        if failures:
+            raise failures.pop()
+        return await watch(path, on_change)
+
+    reborn.watch = stumble
+
+    async def open_session():
+        return reborn
+
+    life.host._office._open_session = open_session
+    before = life.host.broker_epoch
+    await life.host.store.close()
+    await until(lambda: life.host.broker_epoch > before)
+    await until(lambda: 0 in other.metadata.brokers and other.metadata.brokers[0].epoch > before)
+
+
+@cluster
 async def test_a_controller_that_was_replaced_without_knowing_is_refused_by_store_and_brokers(cluster):
     class Deaf(Flaky):
         async def watch(self, path, on_change):
