@@ -21,6 +21,7 @@ COMMANDS = {
     "group": Lazy("ottla.cli.group:group", "Look at consumer groups, and how far they are behind."),
     "txn": Lazy("ottla.cli.txn:txn", "Look at transactions, and end those that hang."),
     "log": Lazy("ottla.cli.log:log", "Look into the files of a log, offline."),
+    "sim": Lazy("ottla.cli.sim:sim", "Simulate a cluster, with faults drawn from a seed."),
     "protocol": Lazy("ottla.cli.protocol:protocol", "Look at the wire protocol as this build speaks it."),
 }
 

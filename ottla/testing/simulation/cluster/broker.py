@@ -1,7 +1,7 @@
 """One simulated broker: replicas with the real brains, the real host of the controller, lists for logs.
 
-It lives, dies and comes back. What outlives it is its disk: the logs, and after a clean shutdown a marker with the epoch of
-the life that ended so. Everything else is of one life, a `Life`.
+It lives, dies and comes back. What outlives it is its disk: the logs, and after a clean shutdown a marker with the
+epoch of the life that ended so. Everything else is of one life, a `Life`.
 """
 
 import random

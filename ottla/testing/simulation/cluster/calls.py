@@ -1,4 +1,4 @@
-"""Questions that wait for an answer: each has a number, and whoever asks is told once, by the answer or by its absence."""
+"""Questions that wait for an answer: whoever asks is told once, by the answer or by its absence."""
 
 from collections.abc import Callable
 from typing import Any

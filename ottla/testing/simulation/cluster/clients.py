@@ -1,8 +1,8 @@
 """Clients of a simulated cluster. They know what they were told last, ask again, repeat, and write down what they saw.
 
-A producer is idempotent: what it repeats carries the same sequence. When it gives up on a record, nobody knows whether it
-was written, and it goes on under a new producer id. What is acknowledged with acks=1 is no promise: the history has it as
-`info`.
+A producer is idempotent: what it repeats carries the same sequence. When it gives up on a record, nobody knows whether
+it was written, and it goes on under a new producer id. What is acknowledged with acks=1 is no promise: the history has
+it as `info`.
 """
 
 from collections.abc import Callable, Sequence
@@ -108,7 +108,7 @@ class Sending:
         then: Callable[[int | None, bool], None],
         deadline_ms: int | None = None,
     ) -> None:
-        """`then` gets the offset, or None and whether it may have been written; without a deadline it never gives up."""
+        """`then` gets the offset, or None and whether it may have been written. Without a deadline it goes on."""
         self.client, self.where, self.record, self.acks, self.then = client, where, record, acks, then
         self.deadline_ms = deadline_ms
         self.is_unsure = False

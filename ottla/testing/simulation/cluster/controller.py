@@ -1,4 +1,4 @@
-"""The real host of the controller on a simulated broker: its session, its registration, its orders, its line to others."""
+"""The real host of the controller on a simulated broker: session, registration, orders, a line to others."""
 
 import asyncio
 import contextlib

@@ -1,16 +1,20 @@
 """Many schedules at once, in a few processes, and what came of them in one account."""
 
 import multiprocessing
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ottla.testing.simulation.cluster import sometimes
-from ottla.testing.simulation.cluster.profiles import ALL
+from ottla.testing.simulation.cluster.profiles import ALL, profile_of
 from ottla.testing.simulation.cluster.runner import Result, run_seed
+from ottla.testing.simulation.cluster.schedule import draw
+from ottla.testing.simulation.world import Violation
 
-Task = tuple[int, str]
-"""A seed and a profile."""
+Task = tuple[str, int, str]
+"""A level, a seed and a profile."""
+OBJECTS, BROKERS = "objects", "brokers"
 CHUNK = 4
 FAILURES_MAX = 20
 
@@ -44,6 +48,7 @@ class Summary:
     accounts: dict[str, Account] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    level: str = OBJECTS
 
     def add(self, result: Result) -> None:
         profile = result.schedule.profile
@@ -63,6 +68,8 @@ class Summary:
     @property
     def never(self) -> list[str]:
         """What should have happened and did not; nothing if there were too few runs to tell."""
+        if self.level != OBJECTS:
+            return []
         runs = {name: account.schedules for name, account in self.accounts.items()}
         return sometimes.never(self.counts) if sometimes.is_enough(runs) else []
 
@@ -75,12 +82,13 @@ def run_many(
     seeds: Sequence[int],
     profile: str = ALL,
     *,
+    level: str = OBJECTS,
     jobs: int = 1,
     on_result: Callable[[Result], None] = lambda result: None,
 ) -> Summary:
     """Run every seed, `jobs` at a time."""
-    summary = Summary()
-    for result in _results([(seed, profile) for seed in seeds], jobs):
+    summary = Summary(level=level)
+    for result in _results([(level, seed, profile) for seed in seeds], jobs):
         summary.add(result)
         on_result(result)
     return summary
@@ -96,8 +104,26 @@ def _results(tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
 
 
 def _run(task: Task) -> Result:
-    seed, profile = task
-    return run_seed(seed, profile)
+    level, seed, profile = task
+    return run_seed(seed, profile) if level == OBJECTS else run_brokers(seed, profile)
+
+
+def run_brokers(seed: int, profile: str = ALL) -> Result:
+    """The same with whole brokers, real logs and codecs."""
+    from ottla.testing.simulation.brokers import runner
+
+    kind = profile_of(seed, profile)
+    result = Result(draw(seed, kind), level=BROKERS)
+    began = time.perf_counter()
+    try:
+        done = runner.run(seed, kind.name)
+    except Violation as violation:
+        result.violation = str(violation)
+    else:
+        result.events, result.acknowledged = done.events, done.acknowledged
+        result.counts, result.digest = done.counts, done.digest
+    result.seconds = time.perf_counter() - began
+    return result
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -58,7 +58,9 @@ class Life:
     def config_of(self, topic: str) -> Config:
         config = self.configs.get(topic)
         if config is None:
-            config = self.configs[topic] = Config(self.settings.min_insync_replicas)
+            config = self.configs[topic] = Config(
+                self.settings.min_insync_replicas, flushes_before_ack=self.settings.flushes_before_ack
+            )
         return config
 
     @property

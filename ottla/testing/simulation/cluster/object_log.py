@@ -47,8 +47,9 @@ class Record(NamedTuple):
 class Config:
     """The settings of a topic that a partition looks at."""
 
-    def __init__(self, min_insync_replicas: int = 1) -> None:
+    def __init__(self, min_insync_replicas: int = 1, *, flushes_before_ack: bool = False) -> None:
         self.min_insync_replicas = min_insync_replicas
+        self.flush_messages = 1 if flushes_before_ack else 1 << 62
 
 
 class ObjectEpochs(LeaderEpochs):
@@ -154,6 +155,10 @@ class ObjectLog:
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.producers.replicated(offset)
+
+    @property
+    def recovery_point(self) -> int:
+        return self.flushed
 
     # --- cutting ------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Those who read: a consumer with partitions of its own choice, from leaders or followers, and the last reader of a run."""
+"""Those who read: consumers with a partition of their own choice, from leaders or followers."""
 
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition

@@ -5,7 +5,7 @@ It stands where `broker.replicas` stands in a real broker. The logs outlive the 
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
@@ -89,11 +89,12 @@ class SimReplicas:
         if found is None or found.topic_id != state.topic_id:
             if found is not None:
                 self._world.sometimes("what is left of a deleted topic is thrown away")
-            log = ObjectLog(
+            empty = ObjectLog(
                 self._config_of(state.topic), flushes_before_ack=self._settings.flushes_before_ack
             )
-            found = self._disk[where] = OnDisk(state.topic_id, log)
-        partition = Partition(self._broker, where, state.topic_id, found.log)
+            found = self._disk[where] = OnDisk(state.topic_id, empty)
+        log: Any = found.log  # it has what a partition asks of a log
+        partition = Partition(self._broker, where, state.topic_id, log)
         partition.config = self._config_of(state.topic)  # type: ignore[assignment]  # it has what is looked at
         partition.broker_epoch, partition.lag_ms = self.broker_epoch, self._settings.lag_ms
         self.partitions[where] = partition

@@ -1,5 +1,5 @@
-"""What a simulated broker does with what others ask of it: followers, clients, the controller, and those who take it for
-the controller.
+"""What a simulated broker does with what others ask of it: followers, clients, the controller, and those who
+take it for the controller.
 """
 
 from collections.abc import Awaitable, Callable
@@ -111,8 +111,8 @@ class Requests:
             self._send(sender, Produced(message.number, ErrorCode.NONE, appended.last_offset))
 
     def _check_lease(self, acks: int) -> None:
-        """Cut off from the store for a whole session, somebody else may lead by now. Who waits for all replicas finds out
-        by itself; who does not would be told that his record is safe."""
+        """Cut off from the store for a whole session, somebody else may lead by now. Who waits for all replicas finds
+        out by itself; who does not would be told that his record is safe."""
         since_ms = self.life.suspended_ms
         if acks == ALL_REPLICAS or since_ms is None:
             return

@@ -4,7 +4,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ottla.testing.history import History
 from ottla.testing.simulation.cluster.admin import Administrator
@@ -43,10 +43,12 @@ class Result:
     """What has happened that is rare."""
     digest: str = ""
     trace: str = ""
+    level: str = "objects"
 
     @property
     def command(self) -> str:
-        return f"ottla sim --seed {self.schedule.seed} --profile {self.schedule.profile}"
+        level = "" if self.level == "objects" else f" --level {self.level}"
+        return f"ottla sim --seed {self.schedule.seed} --profile {self.schedule.profile}{level}"
 
 
 def run_seed(seed: int, profile: str = ALL, *, traced: bool = False) -> Result:
@@ -165,7 +167,3 @@ class _Run:
     def _note_rarities(self) -> None:
         for _ in range(self.truth.controllers - 1):
             self.world.sometimes("another controller is elected")
-
-
-def without_trace(schedule: Schedule) -> Schedule:
-    return replace(schedule)

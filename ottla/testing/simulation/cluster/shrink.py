@@ -1,7 +1,7 @@
 """Makes a schedule that fails small: which of its faults, and how much of its work, does it take?
 
-Delta debugging (ddmin): leave out half of them, a quarter, ... as long as the run still breaks the same promise. Then the
-same with what clients do.
+Delta debugging (ddmin): leave out half of them, a quarter, ... as long as the run still breaks the same promise. Then
+the same with what clients do.
 """
 
 from collections.abc import Callable, Sequence
