@@ -1,9 +1,15 @@
-"""`make docs`: the pages of docs/reference, written from the tables in the code."""
+"""`make docs`: the pages of docs/reference, written from the tables in the code, and pictures in other pages.
 
+A picture stands below `<!-- drawn from package.module.function -->`: what that function returns, as Mermaid.
+"""
+
+import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+INTERNALS = REFERENCE.parent / "internals"
 
 
 def _errors() -> str:
@@ -49,7 +55,26 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
+PICTURE = re.compile(r"<!-- drawn from ([\w.]+) -->\n```mermaid\n(.*?)```\n", re.DOTALL)
+
+
+def redrawn(text: str) -> str:
+    """The page with its pictures as they are today."""
+
+    def draw(found: re.Match[str]) -> str:
+        module, _, function = found[1].rpartition(".")
+        picture = getattr(import_module(module), function)()
+        return f"<!-- drawn from {found[1]} -->\n```mermaid\n{picture}```\n"
+
+    return PICTURE.sub(draw, text)
+
+
 def main() -> None:
+    for path in sorted(INTERNALS.glob("*.md")):
+        before = path.read_text()
+        if (after := redrawn(before)) != before:
+            path.write_text(after)
+            print(f"docs/internals/{path.name}")
     for name, render in PAGES.items():
         (REFERENCE / name).write_text(render())
         print(f"docs/reference/{name}")

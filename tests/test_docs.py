@@ -9,7 +9,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.core.errors import ErrorCode
 from ottla.protocol.apis import APIS
 from ottla.storage.config import TopicConfig
-from tests.docs import PAGES, REFERENCE
+from tests.docs import INTERNALS, PAGES, REFERENCE, redrawn
 
 ROOT = Path(__file__).parent.parent
 WRITTEN = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "STYLE.md", "CHANGELOG.md")]
@@ -23,6 +23,19 @@ def test_a_generated_page_is_fresh(name):
 
 def test_every_page_of_the_reference_is_generated():
     assert {path.name for path in REFERENCE.iterdir()} == PAGES.keys()
+
+
+@pytest.mark.parametrize("path", sorted(INTERNALS.glob("*.md")), ids=lambda path: path.stem)
+def test_a_picture_shows_the_table_it_is_drawn_from(path):
+    assert path.read_text() == redrawn(path.read_text()), "run `make docs`"
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_an_excerpt_is_in_the_file_it_is_from(path):
+    for name, excerpt in re.findall(r"<!-- from (\S+) -->\n```\n(.*?)\n```\n", path.read_text(), re.DOTALL):
+        blocks = (ROOT / name).read_text().rstrip("\n").split("\n\n")
+        for block in excerpt.split("\n\n"):
+            assert block in blocks, f"{path.name} shows what is not in {name}: {block}"
 
 
 def test_every_error_code_key_and_api_is_in_the_reference():
