@@ -101,6 +101,13 @@ class Replicas:
         """Was the last shutdown of every directory a clean one?"""
         return all(directory.was_clean for directory in self.directories)
 
+    @property
+    def clean_epoch(self) -> int:
+        """The broker epoch in which every directory was shut down cleanly; NO_EPOCH if there is no such."""
+        epochs = {directory.clean_broker_epoch for directory in self.directories}
+        epoch = epochs.pop() if len(epochs) == 1 and not self.offline else None
+        return NO_EPOCH if epoch is None else epoch
+
     def forget_strays(
         self,
         topic_ids: Mapping[str, uuid.UUID],
@@ -249,6 +256,7 @@ class Replicas:
             raise log
         assert log is not None, "what was not here was made"
         partition = Partition(self._broker_id, topic_partition, state.topic_id, log)
+        self.commit_of(log).on_synced = partition.synced
         self.partitions[topic_partition] = partition
         self._by_topic.setdefault(topic_partition.topic, {})[topic_partition.partition] = partition
         self._offline_partitions.pop(topic_partition, None)

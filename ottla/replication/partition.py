@@ -170,7 +170,7 @@ class Partition:
         leading = self.leading
         if leading is None:
             return
-        reached = self.log.end_offset
+        reached = self._own_end()
         if leading.followers:
             if self.is_under_min_isr:
                 return  # those that left may be elected with what they have: nothing may be committed without them
@@ -178,6 +178,17 @@ class Partition:
         if reached > self.high_watermark.value:
             self.log.advance_high_watermark(reached)
             self.high_watermark.advance(reached)
+
+    def _own_end(self) -> int:
+        """How far our own log counts. Where every record is to be synced before it is acknowledged, what is not synced
+        does not: nobody may read what a power loss would take back."""
+        if self.config.flush_messages > 1:
+            return self.log.end_offset
+        return min(self.log.end_offset, self.log.recovery_point)
+
+    def synced(self) -> None:
+        """More of the log is on the disk."""
+        self._move_high_watermark()
 
     # --- followers, as their leader sees them -------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ synced, `FlushJob.run` syncs it (in a thread, if need be), `Log.end_flush` moves
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, NoReturn, Protocol
 
 from ottla.core.errors import ErrorCode, KafkaError
@@ -140,6 +140,8 @@ class GroupCommit:
         self._files = files
         self._running: asyncio.Task[None] | None = None
         self._has_ended = False
+        self.on_synced: Callable[[], object] = lambda: None
+        """Called when more of the log is on the disk."""
 
     async def settle(self, offset: int, now_ms: int) -> None:
         """Return when the topic's flush policy lets records below `offset` be acknowledged."""
@@ -176,5 +178,6 @@ class GroupCommit:
             except OSError as error:
                 self._log.flush_failed(error)
             self._log.end_flush(job)
+            self.on_synced()
         finally:
             self._running = None

@@ -94,5 +94,6 @@ def coordinator_of(
     )
     found = Coordinator(topic, record_types.TRANSACTION_STATE, Names, lambda: count, around)
     for partition in partitions:
+        commit_of(partition.log).on_synced = partition.synced
         found.follow(partition)
     return found

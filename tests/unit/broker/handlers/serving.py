@@ -39,6 +39,8 @@ class Replicas(logs.Replicas):
         super().__init__()
         self.partitions = {each.topic_partition: each for each in partitions}
         self._commits = {}
+        for each in partitions:
+            self.commit_of(each.log).on_synced = each.synced
 
     def commit_of(self, log):
         return self._commits.setdefault(log, GroupCommit(log, log.files))

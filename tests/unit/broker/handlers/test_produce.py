@@ -381,6 +381,16 @@ async def test_a_topic_that_flushes_is_acknowledged_when_the_disk_has_it(acks):
 
 
 @scenario
+async def test_what_is_to_be_synced_can_be_read_when_it_is():
+    partition = led_partition(settings=FLUSHED)
+    partition.append(records(), 1, NOW)
+    assert (partition.high_watermark.value, partition.log.end_offset) == (0, 1)
+    partition.log.flush()
+    partition.synced()
+    assert partition.high_watermark.value == 1
+
+
+@scenario
 async def test_those_that_come_while_the_disk_works_share_the_next_sync(monkeypatch):
     partition = led_partition(settings=FLUSHED)
     broker, jobs, begin = serving(partition), [], partition.log.begin_flush
