@@ -96,8 +96,9 @@ class _Reading:
         self._wanted = context.partitions
         self.request = request
         state = request.replica_state
-        self._life = BrokerLife(request.replica_id) if state is None else BrokerLife(*_life_of(state))
-        self._replica = self._life.broker
+        self._replica: int = request.replica_id if state is None else state.replica_id
+        self._is_usual = self._replica < 0 and not request.rack_id
+        """Is this a consumer that reads from leaders?"""
         self._is_first_look = True
         self._bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.answers: list[_Answer] = []
@@ -172,13 +173,14 @@ class _Reading:
             aborted_transactions=[] if request.isolation_level else None,
             records=b"",
         )
-        if self._is_elsewhere(partition, asked, answer):
+        is_usual = self._is_usual and asked.last_fetched_epoch < 0 and partition.is_leader
+        if not is_usual and self._is_elsewhere(partition, asked, answer):
             self._is_urgent = True
             return answer
         end = partition.fetchable_end(request.isolation_level, is_follower=self._replica >= 0)
         room = max(0, min(asked.partition_max_bytes, self._bytes_max - self._size))
         is_first = self._size == 0 and self._call.version >= AT_LEAST_ONE_SINCE
-        if offset == end or (room == 0 and not is_first) or not self._may_send(partition):
+        if offset == end or (room == 0 and not is_first) or not (is_usual or self._may_send(partition)):
             return answer
         found = self._find_batches(partition, offset, room, end, is_first=is_first)
         if found.size:
@@ -226,11 +228,14 @@ class _Reading:
     def _note_follower(self, partition: Partition, asked: _Asked) -> EpochEnd | None:
         """A follower has everything below the offset it asks for, or is told where its log parts from ours. That is
         noted once: a fetch that waits says nothing new."""
-        now_ms = self._broker.clock.monotonic_ms()
+        state, now_ms = self.request.replica_state, self._broker.clock.monotonic_ms()
+        life = (
+            BrokerLife(self._replica) if state is None else BrokerLife(state.replica_id, state.replica_epoch)
+        )
         question = FetchQuestion(
             asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch, asked.log_start_offset
         )
-        parted = partition.follower_fetch(self._life, question, now_ms)
+        parted = partition.follower_fetch(life, question, now_ms)
         replication = self._broker.replication
         replication.fetched(partition, now_ms)
         # Whoever lets consumers read from followers wants these to know what they may show.
@@ -310,10 +315,6 @@ class _Reading:
         partition = broker.replicas.partitions.get(TopicPartition(topic, index))
         if partition is not None:
             broker.replication.sent(partition, self._replica, size, broker.clock.monotonic_ms())
-
-
-def _life_of(state: FetchRequest.ReplicaState) -> tuple[int, int]:
-    return state.replica_id, state.replica_epoch
 
 
 def _aborted(log: Log, offset: int, found: Slice, end: int) -> list[_Answer.AbortedTransaction]:
