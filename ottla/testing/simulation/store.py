@@ -144,6 +144,8 @@ class SimStore:
     def take(self, seat: _Seat, answers: Stream, item: "_Question | _Word") -> None:
         """Something has arrived by the connection whose other direction is `answers`."""
         if item is _Word.WELCOME:
+            if self.world.network.is_cut(STORE, seat.node):
+                return  # a connection takes both directions to be made
             seat.answers = answers
         if seat.answers is not answers:
             return  # by a connection that was given up
