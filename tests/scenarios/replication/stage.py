@@ -202,6 +202,7 @@ class Stage:
     def flush(replica: Partition) -> None:
         if replica.config.flush_messages == 1:
             replica.log.flush()
+            replica.synced()
 
     def told(self, value: str, at: int) -> Callable[[KafkaError | None], None]:
         def told(error: KafkaError | None) -> None:
