@@ -128,9 +128,10 @@ class Leading:
         most that can have been committed before.
         """
         has_all = follower.end_offset >= max(high_watermark, self.epoch_start)
-        is_steady = follower.is_caught_up(
-            leader_end, lag_ms, now_ms
-        )  # or it would be out again at the next look
+        # Or it would be out again at the next look. Who has everything but does not ask any more may be dead.
+        is_steady = (
+            follower.is_caught_up(leader_end, lag_ms, now_ms) and now_ms - follower.fetched_ms <= lag_ms
+        )
         return has_all and is_steady and now_ms >= follower.refused_until_ms
 
     def _wanted(self, leader_end: int, high_watermark: int, lag_ms: int, now_ms: int) -> frozenset[int]:

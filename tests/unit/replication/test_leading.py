@@ -191,6 +191,15 @@ def test_a_follower_joins_when_it_has_everything_committed_and_everything_from_b
     assert [life.broker for life in leader.propose(0).isr] == [2, 3]
 
 
+def test_one_that_does_not_ask_any_more_keeps_nobody_else_out():
+    """It may have everything and be dead: the controller would refuse it, and with it whoever is proposed beside it."""
+    circle = Circle(isr=(1,))
+    put(circle.one, b"a")
+    catch_up(circle.two, circle.one, 0)
+    catch_up(circle.three, circle.one, LAG_MS + 1)
+    assert circle.propose(LAG_MS + 1) == (1, 3)
+
+
 def test_a_slow_follower_does_not_flap():
     """It reaches the high watermark, which waits for nobody, but it never keeps up: it stays out."""
     circle = Circle(isr=(1, 2))
