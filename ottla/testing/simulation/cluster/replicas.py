@@ -65,7 +65,6 @@ class SimReplicas:
 
     def _is_stale(self, controller_epoch: int) -> bool:
         if controller_epoch < self._controller_epoch:
-            self._world.sometimes("a replaced controller is refused (11)")
             return True
         self._controller_epoch = controller_epoch
         return False

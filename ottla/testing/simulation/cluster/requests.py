@@ -175,7 +175,7 @@ class Requests:
     def _order(self, sender: str, message: Order) -> None:
         if not self.life.office.is_registered:
             return  # as if nobody listened yet: it is asked again, if it is for this life
-        self._do(sender, message.number, lambda: self.life.office.follow(message.request))
+        self._do(sender, message.number, lambda: self.life.office.follow(message.request), "an order")
 
     def _alter(self, sender: str, message: Alter) -> None:
         self._do(sender, message.number, lambda: self.life.office.alter(message))
@@ -186,14 +186,16 @@ class Requests:
     def _errand(self, sender: str, message: Errand) -> None:
         self._do(sender, message.number, lambda: self.life.office.run_errand(message.work))
 
-    def _do(self, sender: str, number: int, work: Callable[[], Awaitable[Any]]) -> None:
+    def _do(
+        self, sender: str, number: int, work: Callable[[], Awaitable[Any]], what: str = "a request"
+    ) -> None:
         """Do it on this broker's event loop, and answer when it is done."""
 
         async def answered() -> None:
             try:
                 answer = Answer(number, await work())
             except KafkaError as error:
-                self.world.sometimes(f"the controller's word or its refusal ({int(error.code)})")
+                self.world.sometimes(f"{what} is refused ({int(error.code)})")
                 answer = Answer(number, error.detail, error.code)
             self._send(sender, answer)
 

@@ -94,7 +94,7 @@ class _Run:
             allows_unclean=schedule.is_unclean_allowed,
         )
         self.history = History(lambda: world.now_ms * _NS)
-        self.truth = Truth()
+        self.truth = Truth(world.sometimes)
         self.invariants = Invariants(world, self.truth, allows_losses=profile.allows_losses)
         self.store = SimStore(world, session_ms=self.settings.session_ms)
         self.store.on_write = self.invariants.written

@@ -5,7 +5,7 @@ somebody may have been told so. The truth only grows; where a leader is elected 
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.core.ids import TopicPartition
@@ -30,6 +30,8 @@ class TruePartition:
     where: TopicPartition
     topic_id: uuid.UUID
     replicas: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
     state: PartitionStateNode | None = None
     committed: list[Record] = field(default_factory=list)
     leaders: dict[int, int] = field(default_factory=dict)
@@ -76,7 +78,8 @@ class TruePartition:
 class Truth:
     """Follows the metadata store, write by write. `news` are the partitions whose state has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, sometimes: Callable[[str], None] = lambda name: None) -> None:
+        self._sometimes = sometimes
         self.partitions: dict[TopicPartition, TruePartition] = {}
         self.epochs: dict[int, int] = {}
         """The life of each broker that the controller knows of, as stored."""
@@ -129,6 +132,7 @@ class Truth:
     def _follow_replicas(self, topic: str, change: Change) -> None:
         if change.node is None:
             self._topics.pop(topic, None)
+            self._note_deletion(topic)
             self.partitions = {where: each for where, each in self.partitions.items() if where.topic != topic}
             return
         node = TopicNode.decode(change.path, change.node.data)
@@ -138,7 +142,28 @@ class Truth:
             known = self.partitions.get(where)
             if known is None or known.topic_id != node.topic_id:
                 known = self.partitions[where] = TruePartition(where, node.topic_id)
-            known.replicas = replicas
+            self._note_move(known, replicas, node.adding.get(index, ()), node.removing.get(index, ()))
+
+    def _note_deletion(self, topic: str) -> None:
+        self._sometimes("a topic is deleted")
+        replicas = [
+            id for where, each in self.partitions.items() if where.topic == topic for id in each.replicas
+        ]
+        if not all(id in self.registered for id in replicas):
+            self._sometimes("a topic is deleted with a broker down")
+
+    def _note_move(
+        self,
+        true: TruePartition,
+        replicas: tuple[int, ...],
+        adding: tuple[int, ...],
+        removing: tuple[int, ...],
+    ) -> None:
+        if (true.adding or true.removing) and not (adding or removing):
+            wanted = [id for id in true.replicas if id not in true.removing]
+            is_done = sorted(replicas) == sorted(wanted)
+            self._sometimes("a replica was moved" if is_done else "a move was cancelled")
+        true.replicas, true.adding, true.removing = replicas, adding, removing
 
 
 def _id(path: str) -> int:
