@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 from ottla.broker.metadata import Metadata
@@ -155,6 +155,28 @@ class Actor:
         return found
 
 
+class Consumer:
+    """Reads what is committed. Behind a new leader it asks first where its epoch ended, as clients do (KIP-320)."""
+
+    def __init__(self) -> None:
+        self._position, self._epoch, self._leader_epoch = 0, -1, -1
+        """Where it reads on, the epoch of its last record, and of the leader it knew last."""
+
+    def read(self, actor: Actor) -> Iterator[str]:
+        replica = actor.replica
+        if self._leader_epoch not in (-1, replica.leader_epoch) and self._epoch >= 0:
+            epoch, end = replica.end_of_epoch(self._epoch)
+            yield f"the consumer asks for the end of epoch {self._epoch}: {end}, of epoch {epoch}"
+            if end < self._position:
+                yield f"the log was truncated: it had read up to {self._position}, and goes back to {end}"
+                self._position = end
+        self._leader_epoch = replica.leader_epoch
+        new = [one for one in actor.content(replica.high_watermark.value) if one[0] >= self._position]
+        for offset, _, self._epoch in new:
+            self._position = offset + 1
+        yield f"the consumer reads {' '.join(value for _, value, _ in new) or 'nothing'}"
+
+
 class Controller:
     """A context, and the store to which its decisions go. `tell` gets what brokers are to hear."""
 
@@ -163,10 +185,10 @@ class Controller:
         self.told: list[Order] = []
 
     @classmethod
-    def first(cls, policy: Policy) -> "Controller":
+    def first(cls, policy: Callable[[str], Policy]) -> "Controller":
         store = Tree()
         _write(store, [*map(Create, LAYOUT), Create(ControllerEpochNode.path, ControllerEpochNode.encode(1))])
-        return cls(store, Context(1, 1, 0, policy=lambda topic: policy))
+        return cls(store, Context(1, 1, 0, policy=policy))
 
     def successor(self) -> "Controller":
         """Another one, which has read what the store holds."""

@@ -9,7 +9,7 @@ is the record b, written in epoch 1. Below is what the controller has stored.
     fetch 2 3                   question and answer, one after the other
     ask 2 [held=yes]            the question is asked, and the answer is on its way; or the question is
     arrive 2                    what is on its way arrives
-    consume 1                   the consumer reads on from broker 1
+    consume 1                   the consumer reads on from broker 1, leader or follower
     propose 1 [lost=request] [lost=answer] [held=yes]    the leader asks for another ISR
     pass 10000                  milliseconds
     kill 2, power 2, stop 2     kill -9; the power goes; a controlled shutdown
@@ -17,6 +17,8 @@ is the record b, written in epoch 1. Below is what the controller has stored.
     cut 1, heal 1               nobody reaches it but clients; what it has missed from the controller it hears then
     flush 1 2                   their logs are on the disk
     expire 1 2 [held=yes]       the controller takes them for dead; or brokers hear of it only at `tell`
+    fail 1                      the disk of a broker that lives fails
+    set min=1                   somebody changes min.insync.replicas
     elect preferred | unclean   somebody asks for an election
     move 2,3,4 | move cancel    somebody asks for other replicas
     depose                      another controller takes over
@@ -25,8 +27,8 @@ is the record b, written in epoch 1. Below is what the controller has stored.
 
 from collections.abc import Callable, Iterator
 
-from ottla.controller import alterations, brokers, preferred, reassignment, shutdown, topics
-from ottla.controller.commands import NewTopic
+from ottla.controller import alterations, brokers, configs, preferred, reassignment, shutdown, topics
+from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
 from ottla.controller.context import Policy
 from ottla.controller.preferred import ElectionType
 from ottla.core.errors import ErrorCode, KafkaError
@@ -37,7 +39,7 @@ from ottla.replication.state import NO_LEADER, PartitionState
 from ottla.storage.config import TopicConfig
 from tests.scenarios.datadriven import Words
 from tests.scenarios.replication import table
-from tests.scenarios.replication.actors import ORDERS, Actor, Controller
+from tests.scenarios.replication.actors import ORDERS, Actor, Consumer, Controller
 from tests.scenarios.replication.table import ids
 from tests.unit.controller.helpers import DEFAULTS, Loaded
 from tests.unit.storage.helpers import NOW, batch
@@ -58,8 +60,7 @@ class Stage:
         self.is_lossy = False
         self.questions: dict[int, tuple[int, FetchQuestion]] = {}
         self.proposals: dict[int, Proposal] = {}
-        self.position, self.read_epoch, self.met_epoch = 0, -1, -1
-        """The consumer's: where it reads on, the epoch of its last record, and of the leader it knew last."""
+        self.consumer = Consumer()
         self.said: list[str] = []
 
     def run(self, words: Words) -> Iterator[str]:
@@ -88,8 +89,9 @@ class Stage:
         settings = {"min.insync.replicas": str(least)}
         if words.flags.get("flush") == "yes":
             settings["flush.messages"] = "1"
-        config = TopicConfig(settings)
-        self.controller = self.former = Controller.first(Policy(least, unclean))
+        self.config = config = TopicConfig(settings)
+        self.policy = Policy(least, unclean)
+        self.controller = self.former = Controller.first(lambda topic: self.policy)
         for id in map(int, words.rest):
             self.brokers[id] = Actor(id, config, self.clock)
             self.begin(id)
@@ -214,20 +216,7 @@ class Stage:
         return told
 
     def do_consume(self, words: Words) -> None:
-        """As a client does: behind a new leader it asks first where its epoch ended (KIP-320)."""
-        actor = self.brokers[int(words.rest[0])]
-        replica = actor.replica
-        if self.met_epoch not in (-1, replica.leader_epoch) and self.read_epoch >= 0:
-            epoch, end = replica.end_of_epoch(self.read_epoch)
-            self.say(f"the consumer asks for the end of epoch {self.read_epoch}: {end}, of epoch {epoch}")
-            if end < self.position:
-                self.say(f"the log was truncated: it had read up to {self.position}, and goes back to {end}")
-                self.position = end
-        self.met_epoch = replica.leader_epoch
-        new = [one for one in actor.content(replica.high_watermark.value) if one[0] >= self.position]
-        for offset, _, self.read_epoch in new:
-            self.position = offset + 1
-        self.say(f"the consumer reads {' '.join(value for _, value, _ in new) or 'nothing'}")
+        self.said += self.consumer.read(self.brokers[int(words.rest[0])])
 
     # --- following -------------------------------------------------------------------------------------------------
 
@@ -340,6 +329,18 @@ class Stage:
         decision, answers = reassignment.alter(self.controller.context, {ORDERS: target})
         self.answer(answers[ORDERS])
         self.carry_out(decision)
+
+    def do_fail(self, words: Words) -> None:
+        (id,) = map(int, words.rest)
+        self.brokers[id].partition = None
+        self.carry_out(brokers.fail(self.controller.context, id, [ORDERS]))
+
+    def do_set(self, words: Words) -> None:
+        least = words.flags["min"]
+        topic = ConfigResource(ResourceType.TOPIC, "orders")
+        self.carry_out(configs.alter(self.controller.context, topic, {configs.MIN_INSYNC: least}))
+        self.policy = self.policy._replace(min_insync_replicas=int(least))
+        self.config.update({configs.MIN_INSYNC: least})
 
     def answer(self, error: KafkaError | None) -> None:
         if error is not None:
