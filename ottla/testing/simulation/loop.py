@@ -74,6 +74,8 @@ class NodeLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
         self._timer_number = 0
         self._wake_event: tuple[int, Event] | None = None
+        self._last_when = 0.0
+        """Of timers that have run: whoever looks at the clock then must not find that it is a rounding too early."""
         self._alive: set[asyncio.Task[Any]] = set()
         self._chance: random.Random = world.stream(f"loop/{node}/{self._life}")
         world.at_close(self._bury)
@@ -131,7 +133,7 @@ class NodeLoop(asyncio.BaseEventLoop):
     # --- time ---------------------------------------------------------------------------------------------------
 
     def time(self) -> float:
-        return self.world.now_ms / _MS
+        return max(self.world.now_ms / _MS, self._last_when)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -168,6 +170,7 @@ class NodeLoop(asyncio.BaseEventLoop):
         while timers and (timers[0][0] <= now_ms or timers[0][2].cancelled()):
             timer = heapq.heappop(timers)[2]
             if not timer.cancelled():
+                self._last_when = max(self._last_when, timer.when())
                 self._turn_ready.append(timer)
         if timers:
             self._want_wake()

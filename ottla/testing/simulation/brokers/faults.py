@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from ottla.testing.simulation.brokers.node import SimBroker
 from ottla.testing.simulation.cluster.faults import FOR_EVER, UNCLEAN, Fault
 from ottla.testing.simulation.cluster.schedule import Schedule
-from ottla.testing.simulation.network import CALM
 from ottla.testing.simulation.store import SimStore
 from ottla.testing.simulation.world import World
 
@@ -30,7 +29,8 @@ class Faults:
         self._may_be_unclean = may_be_unclean
         self.struck: dict[str, int] = {}
         """How often each kind has struck."""
-        self.stays: Fault | None = None
+        self.lasting: dict[str, Fault] = {}
+        """Whom a fault holds for ever."""
 
     def start(self, schedule: Schedule) -> None:
         for fault in schedule.faults:
@@ -43,8 +43,11 @@ class Faults:
         if fault.kind in UNCLEAN and not self._may_be_unclean(fault.kind):
             return
         self.struck[fault.kind] = self.struck.get(fault.kind, 0) + 1
-        if fault.lasts_ms == FOR_EVER:
-            self.stays = fault
+        if fault.lasts_ms == FOR_EVER and name is not None:
+            self.lasting[name] = fault
+        self._carry_out(fault, name)
+
+    def _carry_out(self, fault: Fault, name: str | None) -> None:
         if fault.kind in ("cut", "store-cut", "slow"):
             assert name is not None
             self._links(fault, name)
@@ -102,10 +105,9 @@ class Faults:
         world = self._world
         world.note("healed")
         self._store.hiccup = 0.0
-        world.network.weather = CALM
-        if self.stays is None:
-            world.network.calm_down()
+        world.network.calm_down()
         for name in self._brokers:
-            if self.stays is None or name != self.stays.who:
-                world.restart(name)
-                world.resume(name)
+            world.restart(name)
+            world.resume(name)
+            if name in self.lasting:  # what ended it may have been the end of another fault
+                self._carry_out(self.lasting[name], name)
