@@ -9,6 +9,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.follower_fetch import FollowerFetch
 from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.peers import Peers
+from ottla.broker.session_watch import SessionWatch
 from ottla.replication.partition import Partition
 from ottla.replication.selector import ReplicaView, selector_of
 from ottla.replication.throttle import RateLimit, may_serve, throttled_replicas
@@ -30,6 +31,10 @@ class Replication:
         self._peers = Peers(broker)
         self.fetching = FollowerFetch(broker, self._peers, self._follower_limit)
         self.isr_changes = IsrChanges(broker, self._peers)
+        self.isr_changes.may_change = lambda: broker.controller.may_decide
+        session = SessionWatch(broker.clock, lambda: config.broker_session_timeout_ms)
+        broker.may_lead = session.may_lead
+        broker.controller.on_session, broker.controller.on_registered = session.follow, session.registered
         config.on_change(BrokerConfig.leader_replication_throttled_rate, self._set_leader_rate)
         config.on_change(BrokerConfig.follower_replication_throttled_rate, self._set_follower_rate)
         config.on_change(BrokerConfig.num_replica_fetchers, lambda _: self.fetching.spread_anew())
