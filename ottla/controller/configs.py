@@ -3,7 +3,7 @@
 Brokers watch one node, which changes with all settings in the same step: `notice`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.controller import elections, partitions
 from ottla.controller.commands import ConfigResource, ResourceType
@@ -81,11 +81,13 @@ def store(context: Context, resource: ConfigResource, values: Mapping[str, str])
     path, data = path_of(resource), ConfigNode.encode(values)
     write: Op = Create(path, data) if stored is None else Set(path, data, stored.version)
     version = 0 if stored is None else stored.version + 1
-    cleared = {s.topic_partition: s for s in _without_elr(context, resource, values)}
-    elected = []
-    for state in _elected(context, resource, values):
-        elected.append(state._replace(elr=()) if cleared.pop(state.topic_partition, None) else state)
-    decision = partitions.change(context, [*cleared.values(), *elected])[0]
+    topics = _recounted(context, resource, values)
+    cleared = _without_elr(context, topics)
+    elected = [
+        state._replace(elr=()) if state.topic in topics else state
+        for state in _elected(context, resource, values)
+    ]
+    decision = partitions.change(context, [*cleared, *elected])[0]
     decision.writes[len(cleared) : len(cleared)] = [write, notice(resource)]
     decision.changes.append(ConfigStored(resource, values, version))
     decision.effects.append(ConfigChange(resource, values))
@@ -114,14 +116,18 @@ def clears_elr(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     return before.get(MIN_INSYNC) != after.get(MIN_INSYNC)
 
 
-def _without_elr(
-    context: Context, resource: ConfigResource, values: Mapping[str, str]
-) -> list[PartitionState]:
-    """States whose ELR is empty with these settings, and was not before."""
+def _recounted(context: Context, resource: ConfigResource, values: Mapping[str, str]) -> list[str]:
+    """Topics of which another number of replicas must be in sync with these settings."""
     if not clears_elr(_values(context, resource), values):
         return []
-    topics = _concerned(context, resource, MIN_INSYNC)
-    return [s._replace(elr=()) for name in topics for s in context.topics[name].image.partitions if s.elr]
+    return list(_concerned(context, resource, MIN_INSYNC))
+
+
+def _without_elr(context: Context, topics: Iterable[str]) -> list[PartitionState]:
+    """States that lose their ELR. Where nobody leads nothing is committed, by whatever number: who is eligible there
+    remains so."""
+    states = [state for name in topics for state in context.topics[name].image.partitions]
+    return [state._replace(elr=()) for state in states if state.elr and state.leader != NO_LEADER]
 
 
 def _elected(context: Context, resource: ConfigResource, values: Mapping[str, str]) -> list[PartitionState]:

@@ -117,6 +117,15 @@ def test_a_change_of_min_insync_replicas_forgets_who_is_eligible_before_it_is_st
     ]  # fmt: skip
 
 
+def test_where_nobody_leads_nothing_is_committed_and_the_eligible_stay_so():
+    reborn = broker(0, epoch=2)  # it has lost its memory, and then 1 dies
+    context = bereaved([broker(1), broker(2)], [reborn, broker(1), broker(2)], [reborn, broker(2)])
+    carried_out(context, configs.alter(context, TOPIC, {"min.insync.replicas": "1"}))
+    assert look(present(context)) == (NO_LEADER, (), (1,), 1), "whoever else leads lacks what it has"
+    carried_out(context, brokers.change(context, [reborn, broker(1), broker(2)]))
+    assert look(present(context)) == (1, (1,), (), 2)
+
+
 def test_other_settings_leave_the_eligible_alone():
     context = bereaved([broker(0), broker(2)])
     assert len(configs.alter(context, TOPIC, {"retention.ms": "1"}).writes) == 2
