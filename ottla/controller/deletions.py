@@ -6,7 +6,8 @@ and taken off when it has answered. Who is down finds itself on the list when it
 the topic's id: by then another topic may have the name. It is told once more when it is back, because it may have read
 the list too early.
 
-Nothing is deleted because it is on the list alone: a replica that is assigned stays, whatever the list says.
+Nothing is deleted because it is on the list alone: a replica that is assigned stays, whatever the list says. So one
+that a broker gets back may remain on it for a while.
 """
 
 import uuid
@@ -21,19 +22,15 @@ from ottla.replication.state import TopicImage
 
 Holder = tuple[int, uuid.UUID]
 """A broker, and the id of a topic of which it has replicas."""
-Indexes = Mapping[int, Collection[int]]
-"""Partitions of a topic, by broker."""
 
 
-def revise(context: Context, topic: TopicImage, lost: Indexes, regained: Indexes) -> Decision:
-    """Brokers have lost some partitions of the topic, and are to delete them; others they have got back."""
+def enlist(context: Context, topic: TopicImage, lost: Mapping[int, Collection[int]]) -> Decision:
+    """Brokers have lost these partitions of the topic, and are to delete them."""
     decision = Decision()
-    for broker in (*lost, *(id for id in regained if id not in lost)):
+    for broker, indexes in lost.items():
         known = context.deletions.get((broker, topic.topic_id))
-        owed = {*(known.partitions if known else ()), *lost.get(broker, ())}
-        _store(
-            context, (broker, topic.topic_id), topic.name, owed.difference(regained.get(broker, ())), decision
-        )
+        owed = {*(known.partitions if known else ()), *indexes}
+        _store(context, (broker, topic.topic_id), topic.name, owed, decision)
     return decision
 
 

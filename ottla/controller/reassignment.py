@@ -150,8 +150,7 @@ def _begin(context: Context, state: PartitionState, goal: Sequence[int]) -> Part
     if state.partition_epoch == NO_STATE:  # nobody has ever led it, and nobody has anything of it
         return state._replace(replicas=tuple(goal), adding=(), removing=())
     before = original(state)
-    unneeded = [id for id in state.replicas if id not in goal and id not in before]
-    state = _without(context, state, spared(context, state, unneeded))
+    state = _without(context, state, spared(context, state, {*goal, *before}))
     replicas = (*goal, *(id for id in state.replicas if id not in goal))
     return state._replace(
         replicas=replicas,
@@ -169,7 +168,7 @@ def _complete(context: Context, state: PartitionState) -> PartitionState:
     is_back = set(goal) == set(original(state))
     if not is_back and not in_sync(state, goal):
         return state
-    if spared(context, state, state.removing) != state.removing:
+    if spared(context, state, goal) != state.removing:
         return state
     return _without(context, state, state.removing)._replace(adding=(), removing=())
 
@@ -179,14 +178,16 @@ def in_sync(state: PartitionState, goal: Iterable[int]) -> bool:
     return all(id in state.isr for id in goal)
 
 
-def spared(context: Context, state: PartitionState, unneeded: Collection[int]) -> tuple[int, ...]:
-    """Which of these replicas may go? All of them, if the others have enough; else those who have nothing themselves.
+def spared(context: Context, state: PartitionState, kept: Collection[int]) -> tuple[int, ...]:
+    """Who may go, when only these are to be kept? Everybody else, if these have enough; else who has nothing itself.
 
-    The others have enough if so many of them are in sync that the leader commits, and one of them can lead."""
-    rest = state._replace(replicas=tuple(id for id in state.replicas if id not in unneeded))
-    in_sync_count = sum(id in state.isr for id in rest.replicas)
-    if _able(context, rest) and in_sync_count >= elections.insync_min(rest, context.policy(state.topic)):
-        return tuple(unneeded)
+    They have enough if so many of them are in sync that a leader commits with them, and one of them can lead."""
+    unneeded = tuple(id for id in state.replicas if id not in kept)
+    rest = state._replace(
+        replicas=tuple(sorted(kept)), isr=tuple(id for id in state.isr if id not in unneeded)
+    )
+    if _able(context, rest) and len(rest.isr) >= elections.insync_min(rest, context.policy(state.topic)):
+        return unneeded
     having = (*state.isr, *state.elr, state.leader, state.last_known_leader)
     return tuple(id for id in unneeded if id not in having)
 
@@ -255,14 +256,10 @@ def _store_topic(
     states = list(stored.image.partitions)
     told = []
     lost: dict[int, list[int]] = {}
-    regained: dict[int, list[int]] = {}
     known = partitions.skeleton(stored.image, context.skeletons)
     for before, after in pairs:
         for id in _lost(before, after):
             lost.setdefault(id, []).append(before.partition)
-        for id in after.replicas:
-            if id not in before.replicas:
-                regained.setdefault(id, []).append(before.partition)
         if after.partition_epoch == NO_STATE:
             after = elections.elect(
                 after, context.brokers.keys(), context.policy(name), context.shutting_down
@@ -273,7 +270,7 @@ def _store_topic(
         states[before.partition] = after
         told.append((before, after))
     image = stored.image._replace(partitions=tuple(states))
-    decision.add(deletions.revise(context, image, lost, regained))
+    decision.add(deletions.enlist(context, image, lost))
     decision.writes.append(Set(TopicNode.path(name), partitions.topic_node(image).encode(), stored.version))
     decision.changes.append(TopicChanged(partitions.settled(image), stored.version + 1))
     return image, told

@@ -170,14 +170,13 @@ def _orphans(context: Context, doomed: StoredTopic | None) -> Decision:
     if doomed is None:
         return Decision()
     lost: dict[int, list[int]] = {}
-    done: dict[int, list[int]] = {}
     for state in doomed.image.partitions:
         if state.partition_epoch == NO_STATE:
             continue  # nobody was ever told of it
         for id in state.replicas:
-            found = done if state.topic_partition in context.deleted.get(id, ()) else lost
-            found.setdefault(id, []).append(state.partition)
-    decision = deletions.revise(context, doomed.image, lost, done)
+            if state.topic_partition not in context.deleted.get(id, ()):
+                lost.setdefault(id, []).append(state.partition)
+    decision = deletions.enlist(context, doomed.image, lost)
     # Who came back after the stopping began has not heard of it.
     decision.effects += [
         StopReplicas(id, {TopicPartition(doomed.image.name, index): True for index in indexes})

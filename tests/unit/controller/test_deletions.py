@@ -66,7 +66,7 @@ def test_who_lives_and_has_not_answered_is_on_the_list_and_told_again():
 
 def test_a_burial_that_was_cut_short_is_finished_with_the_list_that_there_is():
     context = doomed(0, live=[0])
-    carried_out(context, deletions.revise(context, IMAGE, {1: [0, 1]}, {}))
+    carried_out(context, deletions.enlist(context, IMAGE, {1: [0, 1]}))
     decision = topics.bury(context, NODES)
     assert [type(write) for write in decision.writes] == [Delete, Delete]
 
@@ -89,7 +89,7 @@ def test_a_partition_that_nobody_ever_led_is_on_nobodys_list():
 def owing(*partitions: int, topic_id: uuid.UUID = TOPIC_ID):
     context = cluster(0, 1, 2)
     image = IMAGE._replace(topic_id=topic_id)
-    carried_out(context, deletions.revise(context, image, {1: partitions}, {}))
+    carried_out(context, deletions.enlist(context, image, {1: partitions}))
     return context
 
 
@@ -117,15 +117,15 @@ def test_a_replica_that_is_assigned_is_not_deleted_whatever_the_list_says():
     context = cluster(0, 1, 2)
     with_topic(context, NewTopic("t", assignments={0: [1], 1: [0]}))
     image = context.topics["t"].image
-    carried_out(context, deletions.revise(context, image, {1: [0, 1]}, {}))
+    carried_out(context, deletions.enlist(context, image, {1: [0, 1]}))
     decision = remind(context, 1)
     assert decision.effects == [StopReplicas(1, {T1: True})]
     assert context.deletions[1, image.topic_id].partitions == (1,)
 
 
-def test_what_is_lost_and_got_back_in_one_step_is_one_write():
+def test_what_is_lost_later_joins_what_is_owed_already():
     context = owing(0, 3)
-    decision = carried_out(context, deletions.revise(context, IMAGE, {1: [5], 2: [5]}, {1: [0], 0: [5]}))
+    decision = carried_out(context, deletions.enlist(context, IMAGE, {1: [5], 2: [5]}))
     assert [type(write) for write in decision.writes] == [Set, Create]
-    assert context.deletions[1, TOPIC_ID] == ("t", (3, 5), 1)
+    assert context.deletions[1, TOPIC_ID] == ("t", (0, 3, 5), 1)
     assert context.deletions[2, TOPIC_ID] == ("t", (5,), 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.controller import elections, reassignment, topics
+from ottla.controller import deletions, elections, reassignment, topics
 from ottla.controller.commands import NewTopic
 from ottla.controller.context import Context, Policy
 from ottla.controller.decision import Decision, LeaderAndIsr, StopReplicas, TopicChanged, UpdateMetadata
@@ -392,14 +392,15 @@ def test_the_original_as_the_next_target_is_the_same_as_cancelling():
     assert context.topics == other.topics
 
 
-def test_a_replica_that_comes_back_need_not_be_deleted():
+def test_a_replica_that_comes_back_is_not_deleted_though_it_is_on_the_list():
     context = moving([0, 1], [2, 3])
     put(context, isr=(0, 1, 2, 3))
     advance(context)
     assert sorted(broker for broker, _ in context.deletions) == [0, 1]
-    decision, _ = alter(context, {T0: [0, 2]})
+    alter(context, {T0: [0, 2]})
+    decision = carried_out(context, deletions.remind(context, [0, 1], born=False))
+    assert effects(decision, StopReplicas) == [StopReplicas(1, {T0: True})]
     assert [broker for broker, _ in context.deletions] == [1]
-    assert "/admin/deleted_replicas/0-AAAAAAAAAAAAAAAAAAAD6A" in [write.path for write in decision.writes]
 
 
 # --- listing --------------------------------------------------------------------------------------------------------
