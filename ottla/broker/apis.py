@@ -46,6 +46,10 @@ SERVED: dict[int, Served] = {
         Served(1, 0, 18),  # Fetch
         Served(2, 0, 11),  # ListOffsets
         Served(3, 0, 13),  # Metadata
+        Served(4, 5, 7),  # LeaderAndIsr
+        Served(5, 3, 4),  # StopReplica
+        Served(6, 7, 8),  # UpdateMetadata
+        Served(7, 2, 3),  # ControlledShutdown
         Served(8, 0, 10),  # OffsetCommit
         Served(9, 0, 10),  # OffsetFetch
         Served(10, 0, 6),  # FindCoordinator
@@ -71,12 +75,17 @@ SERVED: dict[int, Served] = {
         Served(35, 0, 5),  # DescribeLogDirs
         Served(37, 0, 3),  # CreatePartitions
         Served(42, 0, 2),  # DeleteGroups
+        Served(43, 0, 2),  # ElectLeaders
         Served(44, 0, 1),  # IncrementalAlterConfigs
+        Served(45, 0, 1),  # AlterPartitionReassignments
+        Served(46, 0, 0),  # ListPartitionReassignments
         Served(47, 0, 0),  # OffsetDelete
+        Served(56, 2, 3),  # AlterPartition
         Served(60, 0, 2),  # DescribeCluster
         Served(61, 0, 0),  # DescribeProducers
         Served(65, 0, 0),  # DescribeTransactions
         Served(66, 0, 2),  # ListTransactions
+        Served(67, 0, 0),  # AllocateProducerIds
         Served(68, 0, 1),  # ConsumerGroupHeartbeat
         Served(69, 0, 1),  # ConsumerGroupDescribe
         Served(71, 0, 0),  # GetTelemetrySubscriptions
@@ -84,6 +93,7 @@ SERVED: dict[int, Served] = {
         Served(74, 0, 1),  # ListConfigResources
         Served(75, 0, 0),  # DescribeTopicPartitions
         Served(20000, 0, 0, is_listed=False),  # CompactTopics, which is Ottla's own
+        Served(20001, 0, 0, is_listed=False),  # ReplicasFailed, likewise
     )
 }
 

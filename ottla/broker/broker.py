@@ -21,6 +21,7 @@ from ottla.broker.descriptors import limit, shares
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.election import ControllerHost
+from ottla.broker.hosting import controller_host
 from ottla.broker.listeners import Listener, listeners_of, parse_address
 from ottla.broker.metadata import Metadata
 from ottla.broker.metrics import BrokerMetrics, TopicMeters
@@ -31,7 +32,6 @@ from ottla.broker.sober_clock import SoberClock, read_note
 from ottla.broker.throttle import NoThrottle, Throttle
 from ottla.broker.upkeep import Upkeep
 from ottla.controller.context import INTERNAL_TOPICS
-from ottla.controller.topics import Defaults
 from ottla.core.clock import Clock, SystemClock
 from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ottla.broker.http import HttpServer
     from ottla.broker.markers import MarkerWriter
     from ottla.broker.replication import Replication
+    from ottla.broker.to_controller import ToController
     from ottla.broker.verification import Verifier
     from ottla.groups.shard import GroupShard
     from ottla.transactions.shard import TransactionShard
@@ -75,10 +76,12 @@ class Broker:
         files: Files | None = None,
         clock: Clock | None = None,
         open_store: Callable[[str], Awaitable[MetadataStore]] = EmbeddedStore.open,
+        registration_timeout_ms: int = 0,
         on_progress: Progress = lambda done, total: None,
         chance: random.Random | None = None,
     ) -> None:
-        """`chance` makes what is drawn reproducible: ids, and where replicas are placed first."""
+        """`registration_timeout_ms` is how long the session of a former life of ours may last after its end.
+        `chance` makes what is drawn reproducible: ids, and where replicas are placed first."""
         self.config = config
         descriptors = shares(limit())
         self.files = files or OsFiles(descriptors.files)
@@ -134,6 +137,7 @@ class Broker:
         self.http_port: int | None = None
         self._on_progress = on_progress
         self._open_store = open_store
+        self._registration_timeout_ms = registration_timeout_ms
         self._chance = chance
         self._directories = Directories(self.files, config, chance)
         self.controller: ControllerHost
@@ -169,18 +173,14 @@ class Broker:
         self.store = await self._open_store(self._directories.metadata_path)
         if adoption is not None:
             await adoption.take_over(self.store, self.files, self.node_id)
-        self.controller = ControllerHost(
-            self.store,
-            node_id=self.node_id,
-            replicas=self.replicas,
-            metadata=self.metadata,
-            configs=self.configs,
-            clock=self.clock,
-            defaults=lambda: Defaults(self.config.num_partitions, self.config.default_replication_factor),
+        self.controller = controller_host(
+            self,
+            open_session=self._open_session,
+            registration_timeout_ms=self._registration_timeout_ms,
             chance=self._chance,
         )
         self.replicas.broker_epoch = lambda: self.controller.broker_epoch
-        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        self.producer_ids = ProducerIds(lambda: self.to_controller.allocate_producer_ids())
         stored = await self.controller.open()
         self._directories.sign(stored.cluster_id)
         self.why_not_ready = "it opens its logs"
@@ -190,7 +190,9 @@ class Broker:
         self.replicas.on_failed, self.replicas.on_all_failed = self._some_failed, self._all_failed
         self.why_not_ready = "it waits for the controller"
         await self.controller.elect(
-            [listener.endpoint for listener in self.listeners], self.config.broker_rack
+            [listener.endpoint for listener in self.listeners],
+            self.config.broker_rack,
+            self.replicas.clean_epoch,
         )
         self._begin_coordinating()
         self.upkeep.start()
@@ -220,6 +222,8 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is under way, then close everything so that the next start finds it in order."""
         self.why_not_ready = "it is stopping"
+        if len(self.metadata.brokers) > 1:
+            await self.to_controller.leave()
         self.stopping.advance(1)
         self.replicas.is_closing = True
         self.replicas.on_moved = lambda partition: None
@@ -256,6 +260,8 @@ class Broker:
 
     async def _release(self) -> None:
         self.openers.shutdown(wait=False, cancel_futures=True)
+        if "to_controller" in self.__dict__:
+            self.to_controller.close()
         if self._http is not None:
             await self._http.close()
         with contextlib.suppress(AttributeError):
@@ -271,13 +277,26 @@ class Broker:
     async def _report(self, partitions: list[TopicPartition]) -> None:
         """Let the controller know, so that clients learn who leads instead, or that nobody does."""
         try:
-            await self.controller.replicas_failed(partitions)
+            await self.to_controller.replicas_failed(partitions)
         except KafkaError as error:
             logger.error("the controller could not be told of %d lost replicas: %s", len(partitions), error)
 
     def _all_failed(self) -> None:
         self.why_not_ready = "every log directory has failed"
         self.on_fatal()
+
+    @cached_property
+    def to_controller(self) -> "ToController":
+        """Made when something is asked of the controller that may be another broker."""
+        from ottla.broker.to_controller import ToController
+
+        return ToController(self)
+
+    async def _open_session(self) -> MetadataStore:
+        """Another session with the store, when one is over."""
+        if isinstance(self.store, EmbeddedStore):
+            return self.store.another_session()
+        return await self._open_store(self._directories.metadata_path)
 
     @cached_property
     def fetch_sessions(self) -> "FetchSessions":

@@ -8,6 +8,7 @@ The keys of coordinators are in `config_coordinators`, those of the cleaner in `
 import re
 
 from ottla.broker.config_cleaner import CleanerConfig
+from ottla.broker.config_controller import ControllerConfig
 from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
 from ottla.broker.config_replication import ReplicationConfig
@@ -33,12 +34,15 @@ _OVERRIDE = re.compile(r"[^\s:]+(:[^\s:]*)*:[0-9]{1,10}")
 _EACH_NAMED = Check("without an empty entry", lambda words: all(words))
 
 
-class BrokerConfig(IgnoredConfig, CleanerConfig, CoordinatorConfig, ReplicationConfig, topics=TopicConfig):
+class BrokerConfig(
+    IgnoredConfig, CleanerConfig, ControllerConfig, CoordinatorConfig, ReplicationConfig, topics=TopicConfig
+):
     """Settings of one broker. They are read from server.properties, from `--set`, or from `OTTLA_*` variables:
     `OTTLA_LOG_DIRS` is `log.dirs`."""
 
     # Twins of topic keys that brokers look at themselves.
     min_insync_replicas: int
+    unclean_leader_election_enable: bool
     compression_type: str
     message_max_bytes: int
     log_retention_ms: int

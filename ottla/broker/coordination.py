@@ -131,7 +131,7 @@ class Coordination:
     async def _create_topic(self, name: str) -> TopicImage:
         broker = self._broker
         wanted = internal_topic(name, broker.config, len(broker.metadata.brokers))
-        created = (await broker.controller.create_topics([wanted]))[name]
+        created = (await broker.to_controller.create_topics([wanted]))[name]
         known = broker.metadata.topics.get(name)
         if known is not None:
             return known

@@ -126,7 +126,13 @@ APIS: dict[int, Api] = {
     )
 }
 
-PRIVATE: dict[int, Api] = {row.key: row for row in (Api(20000, "CompactTopics", "compaction"),)}
+PRIVATE: dict[int, Api] = {
+    row.key: row
+    for row in (
+        Api(20000, "CompactTopics", "compaction"),
+        Api(20001, "ReplicasFailed", "inter_broker"),
+    )
+}
 
 
 def api_of(key: int) -> Api:

@@ -209,7 +209,7 @@ async def _alter(
             if resource.type is ResourceType.BROKER_LOGGER:
                 _alter_loggers(broker, resource, values, validate_only=validate_only)
             else:
-                await broker.controller.alter_configs(
+                await broker.to_controller.alter_configs(
                     resource, values, replace=replace, validate_only=validate_only
                 )
         except KafkaError as error:

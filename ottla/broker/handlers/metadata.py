@@ -165,7 +165,7 @@ async def _create_missing(
     creatable = [name for name in candidates if _may_create(broker, call, name)]
     failures = dict.fromkeys(candidates, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if creatable:
-        results = await broker.controller.create_topics([NewTopic(name) for name in creatable])
+        results = await broker.to_controller.create_topics([NewTopic(name) for name in creatable])
         for name in creatable:
             failures[name] = _creation_failure(results[name])
     return failures

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
+from ottla.broker.handlers.moves import (
+    alter_partition_reassignments as alter_partition_reassignments,
+)
+from ottla.broker.handlers.moves import elect_leaders as elect_leaders
+from ottla.broker.handlers.moves import list_partition_reassignments as list_partition_reassignments
 from ottla.controller.commands import Growth, NewTopic
 from ottla.controller.context import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.core.errors import ErrorCode, KafkaError

@@ -1,4 +1,4 @@
-"""What brokers and the controller say to each other (keys 4-7, 56, 67)."""
+"""What brokers and the controller say to each other (keys 4-7, 56, 67), and one word of our own (20001)."""
 
 from ottla.protocol.schema import NULL_UUID, Bool, Int8, Int16, Int32, Int64, String, Uuid, api, field, struct
 
@@ -287,3 +287,25 @@ class AllocateProducerIdsResponse:
     error_code: Int16
     producer_id_start: Int64
     producer_id_len: Int32
+
+
+@api(key=20001, versions="0", flexible="0+")
+class ReplicasFailedRequest:
+    """Broker to controller: the disk under these replicas has failed. Kafka's brokers write it into ZooKeeper."""
+
+    @struct
+    class Topic:
+        topic_name: String
+        partitions: list[Int32]
+
+    broker_id: Int32
+    broker_epoch: Int64 = field(default=-1)
+    topics: list[Topic]
+
+
+@api(key=20001, versions="0", flexible="0+")
+class ReplicasFailedResponse:
+    """Others lead now, where there are any."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16

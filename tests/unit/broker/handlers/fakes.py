@@ -91,13 +91,15 @@ def broker_with(*topics, nodes=(), config=None):
     metadata = Metadata("cluster-1")
     metadata.update(topics=topics, brokers=nodes or [node(1)], controller_id=1)
     settings = BrokerConfig(config or {})
+    controller = Controller(metadata)
     return SimpleNamespace(
         metadata=metadata,
         cluster_id="cluster-1",
         config=settings,
         configs=SimpleNamespace(broker=settings, client_metrics={}),
         authorizer=Permissions(),
-        controller=Controller(metadata),
+        controller=controller,
+        to_controller=controller,
         upkeep=SimpleNamespace(look_at=set),
     )
 

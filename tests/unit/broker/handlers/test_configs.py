@@ -46,7 +46,7 @@ def broker():
     broker = broker_with(topic("orders"), topic("refunds"), nodes=[node(1), node(2)])
     broker.config = SecretiveConfig({"node.id": 1, "log.retention.hours": 24, "safe.password": "hush"})
     broker.configs = Configs(broker.config)
-    broker.controller = Store(broker.configs)
+    broker.controller = broker.to_controller = Store(broker.configs)
     return broker
 
 
