@@ -135,13 +135,17 @@ class Leading:
         return has_all and is_steady and now_ms >= follower.refused_until_ms
 
     def _wanted(self, leader_end: int, high_watermark: int, lag_ms: int, now_ms: int) -> frozenset[int]:
+        """Whoever keeps up, and one more: of two that join at once, one that is refused would keep the other out."""
         wanted = {self.broker.broker}
+        joining: list[int] = []
         for id, follower in self.followers.items():
             if id in self.isr:
                 if follower.is_caught_up(leader_end, lag_ms, now_ms):
                     wanted.add(id)
             elif self.may_join(follower, leader_end, high_watermark, lag_ms, now_ms):
-                wanted.add(id)
+                joining.append(id)
+        if joining:
+            wanted.add(min(joining, key=lambda id: self.followers[id].refused_until_ms))
         return frozenset(wanted)
 
     def _proposal(self, wanted: frozenset[int]) -> Proposal:

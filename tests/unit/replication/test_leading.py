@@ -200,6 +200,17 @@ def test_one_that_does_not_ask_any_more_keeps_nobody_else_out():
     assert circle.propose(LAG_MS + 1) == (1, 3)
 
 
+def test_one_that_the_controller_does_not_want_keeps_nobody_else_out():
+    circle = Circle(isr=(1,))
+    put(circle.one, b"a")
+    catch_up(circle.two, circle.one, 0)
+    catch_up(circle.three, circle.one, 0)
+    proposal = circle.one.propose(0)
+    assert [life.broker for life in proposal.isr] == [1, 2], "one at a time"
+    circle.one.answered(proposal, KafkaError(ErrorCode.INELIGIBLE_REPLICA, "2 is not alive"), 0)
+    assert circle.propose(0) == (1, 3)
+
+
 def test_a_slow_follower_does_not_flap():
     """It reaches the high watermark, which waits for nobody, but it never keeps up: it stays out."""
     circle = Circle(isr=(1, 2))
