@@ -48,7 +48,7 @@ class Moves(RuleBasedStateMachine):
         super().__init__()
         self.store, self.chance = Store(), Loaded()
         self.fuse = None  # so many writes, and the controller is cut short
-        self.lives, self.stopped_cleanly = {}, {}
+        self.lives, self.last_life, self.stopped_cleanly = {}, {}, {}
         self.disks = {id: {} for id in ALL}  # the topic's id of every log on a disk
         self.has = defaultdict(lambda: dict.fromkeys(ALL, 0))  # records, by topic id and partition
         self.committed = defaultdict(int)
@@ -88,7 +88,7 @@ class Moves(RuleBasedStateMachine):
             else:
                 assert cluster.topics.get(where.topic) == topic_id, f"{where} on {id} is a stray"
         node = BrokerNode((EndpointNode("P", "PLAINTEXT", "h", 1),), None, previous)
-        self.lives[id] = self.store.write(Create(BrokerNode.path(id), node.encode(0)))
+        self.lives[id] = self.last_life[id] = self.store.write(Create(BrokerNode.path(id), node.encode(0)))
 
     @rule(id=some_broker)
     def ask_to_stop(self, id):
@@ -348,7 +348,8 @@ class Moves(RuleBasedStateMachine):
         return id in self.lives and known is not None and known.epoch == self.lives[id]
 
     def is_life_known(self, id):
-        return id not in self.lives or self.context.epochs[id].epoch == self.lives[id]
+        """Has it not begun a life, and lost its memory, without the controller having seen it?"""
+        return self.context.epochs[id].epoch == self.last_life[id]
 
     def unnoticed(self):
         return any(not self.knows(id) for id in self.lives)
