@@ -286,6 +286,10 @@ class Fetcher:
         if outcome is Outcome.REFUSED:
             self._failed(place, followed, KafkaError(told.error, "the leader refused"))
             return outcome
+        if outcome in _CHANGE and followed.partition.question() == question:
+            detail = f"{outcome.name} changes nothing"  # not to ask the same for ever without a pause
+            self._failed(place, followed, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail))
+            return outcome
         followed.failures = 0
         self._due.add(place)
         if outcome is Outcome.APPENDED:
@@ -334,6 +338,8 @@ class Fetcher:
                     raise found
                 outcome = followed.partition.out_of_range(question, *found)
                 logger.warning("%s was outside of its leader's log %s: %s", names[place], found, outcome.name)
+                if outcome is Outcome.NOTHING:
+                    raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "though it is in range")
             except KafkaError as error:
                 self._failed(place, followed, error)
             else:
@@ -345,6 +351,7 @@ class Fetcher:
         return timeout
 
 
+_CHANGE = {Outcome.TRUNCATED, Outcome.STALE}
 _PASSING = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
