@@ -18,13 +18,12 @@ from ottla.controller.context import Policy
 from ottla.controller.decision import LeaderAndIsr, UpdateMetadata
 from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
-from ottla.metadata import paths
 from ottla.metadata.paths import BrokerNode, EndpointNode
-from ottla.metadata.store import Create, Delete, Op
-from ottla.metadata.tree import Tree
+from ottla.metadata.store import Create, Delete
 from ottla.replication.exchange import BrokerLife, Proposal
 from ottla.replication.state import NO_LEADER
 from tests.unit.controller.helpers import DEFAULTS, Loaded, carried_out, present
+from tests.unit.controller.tree_store import TreeStore, now
 
 ALL = range(4)
 PLACES = {"wide": {0: [0, 1, 2], 1: [3, 2, 1]}, "pair": {0: [1, 0]}, "solo": {0: [2]}}
@@ -32,34 +31,8 @@ PARTITIONS = [TopicPartition(name, index) for name, places in PLACES.items() for
 MIN, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 EVERYBODY = ConfigResource(ResourceType.BROKER, "")
 some_broker, some_partition = st.sampled_from(ALL), st.sampled_from(PARTITIONS)
-
-
-class TreeStore:
-    """As much of a metadata store as reading takes; nothing waits."""
-
-    def __init__(self):
-        self.tree = Tree()
-        self.write(*(Create(path) for path in paths.LAYOUT))
-
-    def write(self, *ops: Op) -> int:
-        plan = self.tree.plan(ops, session=0)
-        self.tree.apply(plan)
-        return plan.change_id
-
-    async def children(self, path):
-        return self.tree.children(path)
-
-    async def get_all(self, wanted):
-        return {path: node for path in wanted if (node := self.tree.get(path)) is not None}
-
-
-def now(coroutine):
-    """What a coroutine returns that never waits."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("it waits")
+some_steps = st.none() | st.integers(0, 4)
+"""How many writes of a decision happen before its controller dies; None: all."""
 
 
 class Elections(RuleBasedStateMachine):
@@ -68,66 +41,85 @@ class Elections(RuleBasedStateMachine):
         self.store = TreeStore()
         self.lives = {}  # live brokers and their epochs
         self.last_life = {}
+        self.noticed = {}  # the last life of each that a controller has dealt with
         self.stopped_cleanly = {}  # dead ones and the epoch of their last life
         self.has = {p: dict.fromkeys(ALL, 0) for p in PARTITIONS}
         self.committed = dict.fromkeys(PARTITIONS, 0)
+        self.eligible = {p: set() for p in PARTITIONS}  # who left while nothing could be committed
         self.caught_up = {}  # in which life a follower had all that the leader had
 
-    @initialize()
-    def begin(self):
+    @initialize(least=st.sampled_from(["1", "2"]))
+    def begin(self, least):
         for id in ALL:
-            self.start(id)
+            self.start(id, is_seen=False)
         self.take_over()
         for name, places in PLACES.items():
             wanted = NewTopic(name, assignments=places)
             decision = topics.create(self.context, [wanted], DEFAULTS, Loaded())[0]
             self.carry_out(decision)
         self.seen = {p: present(self.context, *p) for p in PARTITIONS}
+        self.configure(None, {MIN: least})
 
     # Brokers
 
-    @rule(id=some_broker, is_clean=st.booleans())
-    def die(self, id, is_clean):
+    @rule(id=some_broker, is_clean=st.booleans(), is_seen=st.booleans())
+    def die(self, id, is_clean, is_seen):
         if id in self.lives:
             epoch = self.lives.pop(id)
             if is_clean:
                 self.stopped_cleanly[id] = epoch
             self.store.write(Delete(BrokerNode.path(id)))
+            if is_seen:
+                self.notice()
 
-    @rule(id=some_broker)
-    def start(self, id):
+    @rule(id=some_broker, is_seen=st.booleans(), steps=some_steps)
+    def start(self, id, is_seen, steps=None):
         if id not in self.lives:
             previous = self.stopped_cleanly.pop(id, -1)
             if previous < 0:
-                for held in self.has.values():
-                    held[id] = 0
+                for where in PARTITIONS:
+                    self.lose(id, where)
             node = BrokerNode((EndpointNode("P", "PLAINTEXT", "h", 1),), None, previous)
             self.last_life[id] = self.lives[id] = self.store.write(
                 Create(BrokerNode.path(id), node.encode(0))
             )
+            if is_seen:
+                self.notice(steps)
 
     @rule(id=some_broker, where=some_partition)
     def lose_a_disk(self, id, where):
         if self.knows(id):
-            self.has[where][id] = 0
+            self.lose(id, where)
             self.carry_out(brokers.fail(self.context, id, [where]))
 
     # Leaders and followers
 
-    @rule(where=some_partition)
-    def commit(self, where):
-        state = present(self.context, *where)
-        if len(state.isr) >= self.least(state) and all(self.knows(id) for id in state.isr):
-            self.committed[where] += 1
-            for id in state.isr:
-                self.has[where][id] = self.committed[where]
+    @rule()
+    def commit(self):
+        for where in PARTITIONS:
+            state = present(self.context, *where)
+            if len(state.isr) >= self.least(state) and all(self.knows(id) for id in state.isr):
+                self.committed[where] += 1
+                for id in state.replicas:
+                    if id in state.isr:
+                        self.has[where][id] = self.committed[where]
+                    else:  # it has caught up with less
+                        self.caught_up.pop((where, id, state.leader_epoch), None)
 
-    @rule(where=some_partition, id=some_broker)
-    def catch_up(self, where, id):
+    @rule(where=some_partition)
+    def catch_up(self, where):
         state = present(self.context, *where)
-        if self.knows(state.leader) and id in self.lives and id in state.replicas and id not in state.offline:
-            self.has[where][id] = self.has[where][state.leader]
-            self.caught_up[where, id, state.leader_epoch] = self.lives[id]
+        for id in state.replicas:
+            if self.knows(state.leader) and id in self.lives and id not in state.offline:
+                self.has[where][id] = self.has[where][state.leader]
+                self.caught_up[where, id, state.leader_epoch] = self.lives[id]
+
+    @rule()
+    def come_to_rest(self):
+        self.notice()
+        for where in PARTITIONS:
+            self.catch_up(where)
+            self.alter(where, frozenset(ALL), is_late=False)
 
     @rule(where=some_partition, keep=st.frozensets(some_broker), is_late=st.booleans())
     def alter(self, where, keep, is_late):
@@ -139,7 +131,6 @@ class Elections(RuleBasedStateMachine):
             id: epoch
             for (p, id, leader_epoch), epoch in self.caught_up.items()
             if (p, leader_epoch) == (where, state.leader_epoch)
-            and self.has[where][id] >= self.committed[where]
         }
         members = [BrokerLife(id) for id in state.isr if id in keep | {state.leader}]
         members += [BrokerLife(id, epoch) for id, epoch in joining.items() if id in keep - {*state.isr}]
@@ -154,6 +145,14 @@ class Elections(RuleBasedStateMachine):
         assert isinstance(answer, KafkaError) or wanted.members == set(answer.isr)
 
     @rule(where=some_partition, id=some_broker)
+    def count_in_a_former_life(self, where, id):
+        """A follower has caught up, and restarts before the leader's proposal arrives."""
+        self.catch_up(where)
+        self.die(id, is_clean=False, is_seen=True)
+        self.start(id, is_seen=True)
+        self.alter(where, frozenset(ALL), is_late=False)
+
+    @rule(where=some_partition, id=some_broker)
     def alter_as_a_zombie(self, where, id):
         state = present(self.context, *where)
         if id == state.leader or id not in self.context.brokers:
@@ -164,11 +163,11 @@ class Elections(RuleBasedStateMachine):
 
     # The controller
 
-    @rule(steps=st.none() | st.integers(0, 6))
-    def notice(self, steps):
+    @rule(steps=some_steps)
+    def notice(self, steps=None):
         self.carry_out(brokers.change(self.context, now(load_brokers(self.store))), steps)
 
-    @rule(steps=st.none() | st.integers(0, 6))
+    @rule(steps=some_steps)
     def take_over(self, steps=None):
         self.context = now(load_context(self.store, 0, 1, 0))
         self.context.policy = self.policy
@@ -235,12 +234,17 @@ class Elections(RuleBasedStateMachine):
                 and held[after.leader] < self.committed[where]
                 and self.is_life_known(after.leader)
             ):
-                keepers = [id for id in (*before.isr, *before.elr) if held[id] >= self.committed[where]]
+                keepers = [
+                    id for id in (*before.isr, *self.eligible[where]) if held[id] >= self.committed[where]
+                ]
                 assert after.is_recovering or not keepers, (where, before, after)
                 self.committed[where] = held[after.leader]
             for id in (*after.isr, *after.elr):
                 assert held[id] >= self.committed[where] or not self.is_life_known(id), (where, id, after)
             self.seen[where] = after
+            left = {*self.eligible[where], *before.isr} - {*after.isr}
+            left = {id for id in left if held[id] >= self.committed[where]}
+            self.eligible[where] = left if len(after.isr) < self.least(after) else set()
 
     @invariant()
     def what_is_applied_is_what_is_stored(self):
@@ -250,6 +254,10 @@ class Elections(RuleBasedStateMachine):
         assert {s.topic_partition: s for s in stored.states()} == {
             s.topic_partition: s._replace(offline=()) for s in self.context.states()
         }
+
+    def lose(self, id, where):
+        self.has[where][id] = 0
+        self.eligible[where].discard(id)
 
     def knows(self, id):
         """Does it live, and does the controller know it in this life?"""
@@ -261,7 +269,7 @@ class Elections(RuleBasedStateMachine):
 
     def is_life_known(self, id):
         """Has it begun no life that the controller has not seen?"""
-        return self.context.epochs[id].epoch == self.last_life[id]
+        return self.noticed.get(id) == self.last_life[id]
 
     def unnoticed(self):
         return {id: b.epoch for id, b in self.context.brokers.items()} != self.lives
@@ -278,6 +286,9 @@ class Elections(RuleBasedStateMachine):
     def configure(self, topic, values):
         resource = ConfigResource(ResourceType.TOPIC, topic) if topic else EVERYBODY
         after = configs.altered(self.context, resource, values, replace=False)
+        for where in PARTITIONS:
+            if MIN in values and topic in (None, where.topic):
+                self.eligible[where].clear()
         self.carry_out(configs.alter(self.context, resource, after))
 
     def carry_out(self, decision, steps=None):
@@ -292,7 +303,8 @@ class Elections(RuleBasedStateMachine):
             self.take_over()
         else:
             carried_out(self.context, decision)
+            self.noticed |= {id: broker.epoch for id, broker in self.context.brokers.items()}
 
 
-Elections.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Elections.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestElections = Elections.TestCase
