@@ -5,7 +5,7 @@ from itertools import chain, combinations
 from typing import NamedTuple
 
 from ottla.replication.exchange import BrokerLife
-from ottla.replication.state import NO_LEADER, PartitionState
+from ottla.replication.state import PartitionState
 from ottla.testing.simulation.explorer.ledger import Ledger
 from ottla.testing.simulation.explorer.machines import (
     NOTHING,
@@ -158,7 +158,11 @@ class Moves:
         life = BrokerLife(replica.broker, replica.life)
         move = self._try("fetch", at, leader)
         after, answer = machines.fetch(now.replicas[leader], number)
-        if after != now.replicas[leader] or answer != NOTHING:
+        if self.scope.fetches_at_once:
+            heard = number if answer == NOTHING else machines.answer(number, answer)
+            if heard != number or after != now.replicas[leader]:
+                yield move, self._put(self._put(now, leader, after), at, heard)
+        elif after != now.replicas[leader] or answer != NOTHING:
             flight = _with(flight, at, answer)
             yield move, self._put(now, leader, after, flight=flight)
             if answer != NOTHING:
@@ -241,15 +245,14 @@ class Moves:
             after, orders = machines.look(now.office)
             if self._is_within(after):
                 yield move, self._put(now, office=after, mail=machines.post(now.mail, orders))
-        if ledger.hand_overs < self.scope.hand_overs and office.state.leader != NO_LEADER:
-            counted = machines.ledgers.number(ledger._replace(hand_overs=ledger.hand_overs + 1))
-            for id in office.state.isr:
-                if id != office.state.leader and office.seen[id - 1] != GONE:
-                    move = self._try("hand over", id - 1)
-                    after, orders = machines.hand_over(now.office, id)
-                    if self._is_within(after):
-                        mail = machines.post(now.mail, orders)
-                        yield move, self._put(now, office=after, mail=mail, ledger=counted)
+        for id in self.scope.hand_overs[ledger.hand_overs : ledger.hand_overs + 1]:
+            if id in office.state.isr and id != office.state.leader and office.seen[id - 1] != GONE:
+                counted = machines.ledgers.number(ledger._replace(hand_overs=ledger.hand_overs + 1))
+                move = self._try("hand over", id - 1)
+                after, orders = machines.hand_over(now.office, id)
+                if self._is_within(after):
+                    mail = machines.post(now.mail, orders)
+                    yield move, self._put(now, office=after, mail=mail, ledger=counted)
 
     def _is_within(self, office: int) -> bool:
         found = self.machines.offices[office]

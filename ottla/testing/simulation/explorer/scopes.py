@@ -1,6 +1,7 @@
 """How far the explorer looks, and what may happen there. A scope is small, or there is no end to it."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,9 @@ class Scope:
     """The last leader epoch; the first one is 0."""
     alterations: int = 1
     """How often the ISR is changed on a leader's proposal."""
-    hand_overs: int = 0
-    """How often the controller lets another member of the ISR lead, for no reason."""
+    hand_overs: tuple[int, ...] = ()
+    """Whom the controller lets lead, one after the other, for no reason, if they are in sync. Brokers are all alike, so
+    that the first leader's successor may as well be broker 2."""
     kills: int = 0
     """kill -9: what was written is kept."""
     power_losses: int = 0
@@ -32,67 +34,92 @@ class Scope:
     old_orders: bool = False
     """Are orders repeated that the broker has heard, or that are older, or meant for its former life?"""
     is_prompt: bool = False
-    """Does the controller answer proposals at once?"""
+    """Are proposals answered at once?"""
+    fetches_at_once: bool = False
+    """Does a follower have the answer as soon as it asks?"""
     min_insync_replicas: int = 2
     states_max: int = 1_000_000
     depth_max: int = 200
 
-    def wider(self, **other: int) -> "Scope":
-        return replace(self, **other)  # type: ignore[arg-type]
+    def wider(self, **other: Any) -> "Scope":
+        return replace(self, **other)
 
 
 SCOPES = {
     scope.name: scope
     for scope in (
+        Scope("return", "the leader hands over and returns", hand_overs=(2, 1), alterations=0),
+        Scope("succession", "all three lead, one after the other", hand_overs=(2, 3), alterations=0),
         Scope(
-            "elections",
-            "leaders change three times, and brokers hear of it late",
+            "four epochs",
+            "leaders change three times",
             records=2,
             leader_epochs=3,
-            hand_overs=3,
+            hand_overs=(2, 1, 3),
             alterations=0,
+            fetches_at_once=True,
+        ),
+        Scope(
+            "fence",
+            "the leader returns while others still follow the one between, and the ISR shrinks",
+            records=1,
+            hand_overs=(2, 1),
+            is_prompt=True,
+            fetches_at_once=True,
         ),
         Scope(
             "isr",
-            "the ISR shrinks and grows while leaders change",
-            records=2,
-            leader_epochs=2,
-            hand_overs=2,
-            alterations=1,
-        ),
-        Scope(
-            "kills",
-            "kill -9 of anybody",
-            records=1,
-            leader_epochs=3,
-            kills=2,
-            alterations=1,
-        ),
-        Scope(
-            "power",
-            "power losses, one at a time",
-            records=1,
-            leader_epochs=3,
-            power_losses=2,
-            alterations=1,
-        ),
-        Scope(
-            "stragglers",
-            "messages are late, and arrive again",
+            "the ISR shrinks while the leader changes",
             records=2,
             leader_epochs=1,
-            hand_overs=1,
-            alterations=1,
+            hand_overs=(2,),
+            fetches_at_once=True,
+        ),
+        Scope(
+            "isr and back",
+            "the ISR shrinks and grows while the leader changes",
+            records=1,
+            leader_epochs=1,
+            alterations=2,
+            hand_overs=(2,),
+            fetches_at_once=True,
+        ),
+        Scope("kills", "kill -9 of anybody, twice", records=1, kills=2, is_prompt=True, fetches_at_once=True),
+        Scope("power", "a power loss", records=1, power_losses=1, fetches_at_once=True),
+        Scope(
+            "stragglers",
+            "one message is late, and arrives again and again",
+            records=2,
+            leader_epochs=1,
+            hand_overs=(2,),
+            is_prompt=True,
+            fetches_at_once=True,
             stragglers=1,
         ),
         Scope(
             "sessions",
-            "brokers lose their sessions and live on",
+            "a broker loses its session and lives on, another one is killed",
             records=1,
-            leader_epochs=3,
-            expiries=2,
-            alterations=1,
+            expiries=1,
+            kills=1,
+            is_prompt=True,
+            fetches_at_once=True,
+        ),
+        Scope(
+            "repeated-orders",
+            "orders come again, also old ones",
+            records=1,
+            hand_overs=(2, 1),
+            alterations=0,
             old_orders=True,
+        ),
+        Scope(
+            "retries",
+            "the client repeats what it has written",
+            leader_epochs=1,
+            hand_overs=(2,),
+            alterations=0,
+            retries=True,
         ),
     )
 }
