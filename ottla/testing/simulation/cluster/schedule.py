@@ -184,11 +184,18 @@ def _draw_errands(chance: random.Random, profile: Profile) -> list[Work]:
     """What an administrator does now and then, in any run."""
     if chance.random() < 0.4:
         return []
-    at_ms = chance.randrange(FAULTS_FROM_MS, FAULTS_UNTIL_MS)
-    kind = chance.choice(("elect", "elect", "min-insync"))
     # With min.insync.replicas=1 a single power loss may take what was acknowledged.
-    number = 2 if profile.one_unclean_at_a_time or profile.allows_losses else chance.choice((1, 2, 2))
-    return [Work(kind, at_ms=at_ms, number=number)]
+    is_careful = profile.one_unclean_at_a_time or profile.allows_losses
+    kinds = chance.choices(("elect", "min-insync"), k=chance.randint(1, 3))
+    errands = [
+        Work(
+            kind,
+            at_ms=chance.randrange(FAULTS_FROM_MS, FAULTS_UNTIL_MS),
+            number=2 if is_careful else chance.choice((1, 2)),
+        )
+        for kind in kinds
+    ]
+    return sorted(errands, key=lambda errand: errand.at_ms)
 
 
 def _draw_moves(chance: random.Random, profile: Profile, partitions: int) -> list[Work]:
