@@ -137,7 +137,7 @@ def _elected(context: Context, resource: ConfigResource, values: Mapping[str, st
     everybody = _values(context, ConfigResource(ResourceType.BROKER, ""))
     before = _values(context, resource).get(UNCLEAN, everybody.get(UNCLEAN))
     after = values.get(UNCLEAN, everybody.get(UNCLEAN) if resource.name else None)
-    if after != "true" or before == "true":
+    if not _is_true(after) or _is_true(before):
         return []
     found = []
     for name in _concerned(context, resource, UNCLEAN):
@@ -160,6 +160,10 @@ def _concerned(context: Context, resource: ConfigResource, key: str) -> list[str
         for name in context.topics
         if key not in _values(context, ConfigResource(ResourceType.TOPIC, name))
     ]
+
+
+def _is_true(value: str | None) -> bool:
+    return value is not None and value.strip().lower() == "true"
 
 
 def _values(context: Context, resource: ConfigResource) -> Mapping[str, str]:

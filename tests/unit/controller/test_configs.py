@@ -138,7 +138,7 @@ def test_allowing_unclean_leaders_elects_where_nobody_leads(resource):
     context = bereaved([broker(1), broker(2)], [reborn, broker(1), broker(2)], [reborn, broker(2)])
     assert look(present(context)) == (NO_LEADER, (), (1,), 1)
     decision = carried_out(
-        context, configs.alter(context, resource, {"unclean.leader.election.enable": "true"})
+        context, configs.alter(context, resource, {"unclean.leader.election.enable": "TRUE"})
     )
     assert (look(present(context)), present(context).is_recovering) == ((0, (0,), (), 2), True)
     assert look(present(context, "own"))[0] == NO_LEADER

@@ -14,7 +14,7 @@ def test_similar_names_are_found_among_the_living_and_the_doomed():
     assert context.similar_topic("a-b") is None
     carried_out(context, topics.doom(context, ["a.b"])[0])
     assert context.similar_topic("a_b") == "a.b"
-    carried_out(context, topics.bury({"a.b": []}))
+    carried_out(context, topics.bury(context, {"a.b": []}))
     assert context.similar_topic("a_b") is None
 
 

@@ -287,7 +287,7 @@ class Elections(RuleBasedStateMachine):
         resource = ConfigResource(ResourceType.TOPIC, topic) if topic else EVERYBODY
         after = configs.altered(self.context, resource, values, replace=False)
         for where in PARTITIONS:
-            if MIN in values and topic in (None, where.topic):
+            if MIN in values and topic in (None, where.topic) and present(self.context, *where).isr:
                 self.eligible[where].clear()
         self.carry_out(configs.alter(self.context, resource, after))
 
