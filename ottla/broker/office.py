@@ -222,6 +222,8 @@ class Office:
             self._trouble = error
             await asyncio.sleep(RETRY_SECONDS)
             return False
+        if self.store.session is SessionState.LOST:
+            raise SessionLost("the session was over before its answer came")
         if me is not None:
             self.broker_epoch = registered.created if registered is not None else results[0]
             self.is_registered = True

@@ -228,6 +228,29 @@ async def test_who_does_not_get_back_in_at_once_tries_until_it_is_registered(clu
 
 
 @cluster
+async def test_a_session_that_ends_before_its_own_registration_is_answered_counts_for_nothing(cluster):
+    life = await cluster.start(0)
+    short = cluster.store.another_session()
+    multi = short.multi
+
+    async def outlived(ops):
+        results = await multi(ops)
+        await short.expire()
+        return results
+
+    short.multi = outlived
+    sessions = [short]
+
+    async def open_session():
+        return sessions.pop() if sessions else cluster.store.another_session()
+
+    life.host._office._open_session = open_session
+    await life.host.store.close()
+    await until(lambda: not sessions and life.host.is_controller)
+    assert (await cluster.store.get("/brokers/ids/0")).created == life.host.broker_epoch
+
+
+@cluster
 async def test_a_controller_that_was_replaced_without_knowing_is_refused_by_store_and_brokers(cluster):
     class Deaf(Flaky):
         async def watch(self, path, on_change):
