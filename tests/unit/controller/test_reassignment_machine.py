@@ -125,6 +125,11 @@ class Moves(RuleBasedStateMachine):
             )
         )
 
+    @rule(where=some_partition)
+    def sync_one_who_is_new(self, where):
+        """The others fall behind."""
+        self.sync(where, frozenset(self.state(where).adding[:1]))
+
     # What the controller is asked for
 
     @rule(where=some_partition, to=some_brokers, also=some_brokers)
