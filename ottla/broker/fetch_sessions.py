@@ -10,7 +10,7 @@ without: every fetch then names every partition.
 
 import random
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from ottla.core.errors import ErrorCode
@@ -33,12 +33,14 @@ _Key: TypeAlias = tuple[str | int, int]
 class _Remembered:
     """A partition of a session: what its reader wants, and what it was told last."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+    __slots__ = ("high_watermark", "log_start_offset", "note", "wanted")
 
     def __init__(self, wanted: Wanted, high_watermark: int = -1, log_start_offset: int = -1) -> None:
         self.wanted = wanted
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
+        self.note: Any = None
+        """What whoever reads wants to remember of it until the next fetch."""
 
     def is_news(self, answer: Answer) -> bool:
         """Must the reader be told? The last stable offset is not compared: it moves with the high watermark."""
@@ -90,7 +92,7 @@ class FetchContext:
     With an `error` there is nothing to read, and `answer([])` says so.
     """
 
-    __slots__ = ("_epoch", "_session", "_start", "error", "partitions", "session_id")
+    __slots__ = ("_epoch", "_remembered", "_session", "_start", "error", "partitions", "session_id")
 
     def __init__(
         self,
@@ -103,8 +105,21 @@ class FetchContext:
         self.error = error
         self.session_id = NO_SESSION if session is None else session.session_id
         self._session = session
+        self._remembered = [] if session is None else list(session.partitions.values())
         self._epoch = 0 if session is None else session.epoch
         self._start = start
+
+    def notes(self) -> list[Any]:
+        """What was kept of each partition at the last fetch; None if nothing was."""
+        if self._session is None:
+            return [None] * len(self.partitions)
+        return [known.note for known in self._remembered]
+
+    def keep(self, notes: Sequence[Any]) -> None:
+        """Remember this of the partitions until the next fetch, if there is a session."""
+        if self._session is not None:
+            for known, note in zip(self._remembered, notes, strict=True):
+                known.note = note
 
     def answer(self, answers: Sequence[Answer]) -> FetchResponse:
         """The response; `answers` stand in the order of `partitions`. Records that are empty must be false."""

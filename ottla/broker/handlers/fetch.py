@@ -8,13 +8,15 @@ followers too, up to the high watermark that these know of (KIP-392).
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+import itertools
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.call import Call
 from ottla.broker.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
 from ottla.broker.handlers.leaders import HINTED, endpoints_of, leader_of
+from ottla.broker.handlers.quiet import Quiet
 from ottla.broker.waiting import any_moves
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
@@ -94,14 +96,20 @@ class _Reading:
         self._broker = broker
         self._call = call
         self._wanted = context.partitions
+        self._context = context
         self.request = request
         state = request.replica_state
         self._replica: int = request.replica_id if state is None else state.replica_id
         self._is_usual = self._replica < 0 and not request.rack_id
         """Is this a consumer that reads from leaders?"""
+        self._life = BrokerLife(self._replica, -1 if state is None else state.replica_epoch)
         self._is_first_look = True
+        self._quiet: list[Quiet | None] = []
+        """Where a follower is at the end; in the order of the partitions."""
         self._bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.answers: list[_Answer] = []
+        self._found: Quiet | None = None
+        self._may_follow = False
         self._size = 0
         self._is_urgent = False
 
@@ -115,8 +123,34 @@ class _Reading:
     def read(self) -> None:
         """Find what each partition has, up to the limits."""
         self._size, self._is_urgent = 0, False
-        self.answers = [self._read_partition(wanted) for wanted in self._wanted]
+        if self._replica >= 0:
+            self._read_for_follower()
+        else:
+            self.answers = [self._read_partition(wanted) for wanted in self._wanted]
         self._is_first_look = False
+
+    def _read_for_follower(self) -> None:
+        """Look only at partitions in which something has moved."""
+        now_ms, is_first = self._broker.clock.monotonic_ms(), self._is_first_look
+        known = self._context.notes() if is_first else self._quiet
+        self._may_follow = self._broker.authorizer.allows(
+            self._call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"
+        )
+        self.answers, self._quiet = [], []
+        for wanted, quiet in zip(self._wanted, known, strict=True):
+            if (
+                quiet is None
+                or not self._may_follow
+                or not quiet.is_still_so(wanted[2])
+                or (is_first and not quiet.note(self._life, now_ms))
+            ):
+                self._found = None
+                answer, quiet = self._read_partition(wanted), self._found
+            else:
+                answer = quiet.answer
+            self.answers.append(answer)
+            self._quiet.append(quiet)
+        self._context.keep(self._quiet)
 
     def _read_partition(self, wanted: Wanted) -> _Answer:
         topic, asked = self._name_of(wanted), wanted[2]
@@ -145,9 +179,7 @@ class _Reading:
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
         if self._replica >= 0:
-            if not broker.authorizer.allows(
-                call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"
-            ):
+            if not self._may_follow:
                 raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only brokers fetch as followers")
         elif not broker.authorizer.allows(call, Operation.READ, ResourceType.TOPIC, topic):
             raise KafkaError(
@@ -181,6 +213,8 @@ class _Reading:
         room = max(0, min(asked.partition_max_bytes, self._bytes_max - self._size))
         is_first = self._size == 0 and self._call.version >= AT_LEAST_ONE_SINCE
         if offset == end or (room == 0 and not is_first) or not (is_usual or self._may_send(partition)):
+            if offset == end and self._replica >= 0 and partition.leading is not None:
+                self._found = Quiet(partition, partition.leading, asked, answer)
             return answer
         found = self._find_batches(partition, offset, room, end, is_first=is_first)
         if found.size:
@@ -228,14 +262,11 @@ class _Reading:
     def _note_follower(self, partition: Partition, asked: _Asked) -> EpochEnd | None:
         """A follower has everything below the offset it asks for, or is told where its log parts from ours. That is
         noted once: a fetch that waits says nothing new."""
-        state, now_ms = self.request.replica_state, self._broker.clock.monotonic_ms()
-        life = (
-            BrokerLife(self._replica) if state is None else BrokerLife(state.replica_id, state.replica_epoch)
-        )
+        now_ms = self._broker.clock.monotonic_ms()
         question = FetchQuestion(
             asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch, asked.log_start_offset
         )
-        parted = partition.follower_fetch(life, question, now_ms)
+        parted = partition.follower_fetch(self._life, question, now_ms)
         replication = self._broker.replication
         replication.fetched(partition, now_ms)
         # Whoever lets consumers read from followers wants these to know what they may show.
@@ -284,16 +315,21 @@ class _Reading:
 
     def marks(self) -> Iterator[tuple[Watermark, int]]:
         """What has to move for a second look to be worth it."""
-        for wanted, answer in zip(self._wanted, self.answers, strict=True):
-            topic = self._name_of(wanted)
-            if topic is None:
-                continue
-            partition = self._broker.replicas.get(topic, answer.partition_index)
+        yield self._broker.stopping, 1
+        shows_marks = self._replica >= 0 and self._broker.replication.has_selector
+        for partition in self._partitions():
             mark = partition.log_end if self._replica >= 0 else partition.high_watermark
             yield mark, mark.value + 1
-            if self._replica >= 0 and self._broker.replication.has_selector:
+            if shows_marks:
                 yield partition.high_watermark, partition.high_watermark.value + 1
-        yield self._broker.stopping, 1
+
+    def _partitions(self) -> Iterator[Partition]:
+        quiet: Iterable[Quiet | None] = self._quiet or itertools.repeat(None)
+        for wanted, known in zip(self._wanted, quiet):  # noqa: B905  # for consumers there is no end to it
+            if known is not None:
+                yield known.partition
+            elif (topic := self._name_of(wanted)) is not None:
+                yield self._broker.replicas.get(topic, wanted[2].partition)
 
     def account(self) -> None:
         """Count what leaves, and tell who wants to know."""
