@@ -105,6 +105,7 @@ class IsrChanges:
         now_ms = self._broker.clock.monotonic_ms()
         asked: list[tuple[Partition, Proposal]] = []
         for partition in due.values():
+            partition.broker_epoch = self._broker.controller.broker_epoch  # orders may have come before it was known
             if (proposal := partition.propose(now_ms)) is not None:
                 asked.append((partition, proposal))
         if not asked:

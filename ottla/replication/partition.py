@@ -236,6 +236,7 @@ class Partition:
         leading = self.leading
         if leading is None:
             return None
+        leading.broker = BrokerLife(self.broker_id, self.broker_epoch)
         return leading.propose(self.log.end_offset, self.high_watermark.value, self.lag_ms, now_ms)
 
     def answered(self, proposal: Proposal, outcome: PartitionState | KafkaError | None, now_ms: int) -> None:

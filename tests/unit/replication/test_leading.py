@@ -211,6 +211,15 @@ def test_one_that_the_controller_does_not_want_keeps_nobody_else_out():
     assert circle.propose(0) == (1, 3)
 
 
+def test_a_leader_speaks_for_the_life_it_has_now():
+    """The controller may hear of a registration, and have its orders followed, before the broker hears of it."""
+    circle = Circle(isr=(1,))
+    circle.one.broker_epoch = 777
+    put(circle.one, b"a")
+    catch_up(circle.two, circle.one, 0)
+    assert circle.one.propose(0).isr[0] == BrokerLife(1, 777)
+
+
 def test_a_slow_follower_does_not_flap():
     """It reaches the high watermark, which waits for nobody, but it never keeps up: it stays out."""
     circle = Circle(isr=(1, 2))
