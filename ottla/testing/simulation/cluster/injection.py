@@ -27,6 +27,7 @@ class Injection:
     ) -> None:
         self.lasting: dict[str, Fault] = {}
         self.injected = 0
+        self._is_healed = False
         self._world = world
         self._store = store
         self._brokers = brokers
@@ -84,7 +85,17 @@ class Injection:
 
     def _later(self, fault: Fault, call: Callable[..., None], *arguments: object) -> None:
         if fault.lasts_ms != FOR_EVER:
-            self._world.after(fault.lasts_ms, call, *arguments)
+            self._world.after(fault.lasts_ms, self._end, call, arguments)
+
+    def _end(self, call: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        """A fault ends by itself, unless everything was healed before: then what lasts for ever is not to be ended."""
+        if not self._is_healed:
+            call(*arguments)
+
+    def _restart(self, name: str) -> None:
+        """After a clean shutdown, which may come to its end late."""
+        if name not in self.lasting or self.lasting[name].kind != "crash":
+            self._world.restart(name)
 
     # --- kinds ----------------------------------------------------------------------------------------------------
 
@@ -102,7 +113,10 @@ class Injection:
         self._later(fault, self._world.restart, victim.name)
 
     def _shut_down(self, fault: Fault, victim: SimBroker) -> None:
-        victim.shut_down(lambda: self._later(fault, self._world.restart, victim.name))
+        def down() -> None:
+            self._world.after(max(0, fault.lasts_ms), self._restart, victim.name)
+
+        victim.shut_down(down)
 
     def _pause(self, fault: Fault, victim: SimBroker) -> None:
         if self._world.is_running(victim.name):
@@ -137,6 +151,7 @@ class Injection:
         """Everything is well again, but for what lasts for ever."""
         world = self._world
         world.note("everything is healed")
+        self._is_healed = True
         world.network.calm_down()
         self._calm_store()
         for name, broker in self._brokers.items():
