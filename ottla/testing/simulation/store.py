@@ -109,7 +109,11 @@ class SimStore:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, NodeLoop)
         session = self.session(node, loop)
-        await session.get_all([])
+        try:
+            await session.get_all([])
+        except StoreError:
+            session.abandon()
+            raise
         return session
 
     def expire(self, session: "SimSession") -> None:
@@ -268,6 +272,11 @@ class SimSession:
             return
         with contextlib.suppress(StoreError):  # who cannot be heard will be missed, and expires
             await self._ask(self._store.end)
+        self._become(SessionState.LOST)
+
+    def abandon(self) -> None:
+        """Be heard of no more, and say nothing: the store will miss it."""
+        self._listeners.clear()
         self._become(SessionState.LOST)
 
     async def _ask(self, work: Callable[[_Seat], Any], *, is_write: bool = False) -> Any:

@@ -4,5 +4,6 @@ node        a broker as a node of the world: its disk outlives it, its loop does
 clients     producers and readers that speak Kafka's protocol over virtual TCP, and write down what they saw
 faults      carries out the faults of a schedule
 invariants  what must hold after every event, read from the brokers' own partitions
+truth       what is so, whatever brokers believe: the metadata store
 runner      one run from one seed
 """

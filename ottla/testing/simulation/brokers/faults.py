@@ -18,7 +18,7 @@ class Faults:
         store: SimStore,
         brokers: Mapping[str, SimBroker],
         role: Callable[[str], str | None],
-        may_be_unclean: Callable[[str], bool],
+        may_be_unclean: Callable[[], bool],
     ) -> None:
         """`role` says who is the controller or the leader now, `may_be_unclean` whether one more may lose what it
         has not synced."""
@@ -40,7 +40,7 @@ class Faults:
         name = fault.who if fault.who in self._brokers else self._role(fault.who)
         if name is None and fault.kind not in ("blackout", "unknown"):
             return
-        if fault.kind in UNCLEAN and not self._may_be_unclean(fault.kind):
+        if fault.kind in UNCLEAN and not self._may_be_unclean():
             return
         self.struck[fault.kind] = self.struck.get(fault.kind, 0) + 1
         if fault.lasts_ms == FOR_EVER and name is not None:
@@ -67,8 +67,7 @@ class Faults:
             world.pause(name)
             self._later(fault, world.resume, name)
         elif kind == "shutdown":
-            self._brokers[name].shut_down()
-            world.after(fault.lasts_ms + 1_000, world.restart, name)
+            self._brokers[name].shut_down(lambda: self._later(fault, world.restart, name))
         else:
             if kind == "power":
                 self._brokers[name].lose_power()

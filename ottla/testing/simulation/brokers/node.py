@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.broker.broker import Broker
@@ -36,8 +36,6 @@ class SimBroker:
         """Does it serve, for all it knows?"""
         self.is_stopping = False
         self.starts = 0
-        self.cleanly = 0
-        """How often it was stopped in good order."""
         self._wires = wires
         self._store = store
         self._settings = settings
@@ -84,12 +82,12 @@ class SimBroker:
             self.world.note(f"{self.name} loses power")
             self.world.crash(self.name)
 
-    def shut_down(self) -> None:
-        """Stop in good order; the process ends when it is done."""
+    def shut_down(self, then: Callable[[], None]) -> None:
+        """Stop in good order; `then` when the process has ended."""
         if self.world.is_up(self.name) and self.is_ready and not self.is_stopping:
             self.is_stopping = True
             self.world.note(f"{self.name} is told to stop")
-            self.loop.run(self._stop())
+            self.loop.run(self._stop(then))
 
     async def _live(self) -> None:
         self.starts += 1
@@ -120,13 +118,14 @@ class SimBroker:
             chance=self.world.stream(f"broker/{self.name}/{self.starts}"),
         )
 
-    async def _stop(self) -> None:
+    async def _stop(self, then: Callable[[], None]) -> None:
         broker = self.broker
         assert broker is not None
         await broker.stop()
-        self.cleanly += 1
+        self.world.sometimes("a clean shutdown")
         self.world.note(f"{self.name} has stopped")
         self.world.crash(self.name)
+        then()
 
 
 def name_of(id: int) -> str:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from ottla.core.errors import OttlaError
 from ottla.testing.checker import check
 from ottla.testing.history import History
-from ottla.testing.simulation.brokers.clients import TOPIC, Client, Producer, Reader, Told
+from ottla.testing.simulation.brokers.clients import Client, Producer, Reader, Told
 from ottla.testing.simulation.brokers.faults import Faults
 from ottla.testing.simulation.brokers.invariants import Invariants
 from ottla.testing.simulation.brokers.node import SimBroker
-from ottla.testing.simulation.cluster.faults import UNCLEAN
+from ottla.testing.simulation.brokers.truth import Truth
 from ottla.testing.simulation.cluster.profiles import PROFILES, Profile
 from ottla.testing.simulation.cluster.schedule import FAULTS_UNTIL_MS, Schedule, Work, draw
 from ottla.testing.simulation.store import SimStore
@@ -80,8 +80,9 @@ class Run:
         self.history = History(lambda: world.now_ms * 1_000_000)
         allows = profile.allows_losses
         self.invariants = Invariants(world, self.brokers, self.told, allows_losses=allows)
+        self.truth = Truth(self.store, self.brokers, partitions=schedule.partitions, replicas=self.replicas)
         by_name = {each.name: each for each in self.brokers}
-        self.faults = Faults(world, self.store, by_name, self._role, self._may_be_unclean)
+        self.faults = Faults(world, self.store, by_name, self.truth.who, self._may_be_unclean)
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
 
@@ -110,7 +111,7 @@ class Run:
         admin = Client(self.told, "admin")
         created = admin.loop.run(admin.create_topic(self.schedule.partitions, self.replicas))
         self._expect("the cluster starts", created.done, START_MS)
-        self._expect("all replicas are in sync", self.is_whole, START_MS)
+        self._expect("all replicas are in sync", lambda: self.truth.is_whole, START_MS)
         for number, work in enumerate(self.schedule.work):
             if work.kind == "producer":
                 self.producers.append(Producer(self.told, f"p{number}", work, self.history.client()))
@@ -125,7 +126,7 @@ class Run:
     def _settle(self) -> None:
         """Everything gets on: replicas are in sync, whoever writes is acknowledged."""
         if not self.faults.lasting:
-            self._expect("all replicas are in sync again", self.is_whole, SETTLE_MS)
+            self._expect("all replicas are in sync again", lambda: self.truth.is_whole, SETTLE_MS)
         before = {each.name: each.acknowledged for each in self.producers}
         self._expect(
             "everybody who writes is acknowledged",
@@ -158,33 +159,11 @@ class Run:
         if not self.world.run_until(condition, self.world.now_ms + within_ms):
             self.world.violate(what, f"not within {within_ms} ms")
 
-    # --- what there is to see -----------------------------------------------------------------------------------
-
-    def is_whole(self) -> bool:
-        """Has every partition of the topic a leader with all replicas in sync?"""
-        found = 0
-        for node in self.brokers:
-            for each in node.partitions:
-                if each.topic_partition.topic == TOPIC and each.is_leader:
-                    found += len(each.isr) == self.replicas
-        return found == self.schedule.partitions
-
-    def _role(self, role: str) -> str | None:
-        for node in self.brokers:
-            broker = node.broker
-            if broker is None or not node.is_ready:
-                continue
-            if role == "controller" and broker.controller.is_controller:
-                return node.name
-            if role == "leader" and any(each.is_leader for each in node.partitions):
-                return node.name
-        return None
-
-    def _may_be_unclean(self, kind: str) -> bool:
-        """One unclean shutdown at a time: the next when all replicas are in sync again."""
-        if not self.profile.one_unclean_at_a_time or kind not in UNCLEAN:
+    def _may_be_unclean(self) -> bool:
+        """One unclean shutdown at a time: the next when everybody is back, and in sync."""
+        if not self.profile.one_unclean_at_a_time:
             return True
-        return self.is_whole() and all(self.world.is_up(each.name) for each in self.brokers)
+        return self.truth.is_whole and all(self.world.is_running(each.name) for each in self.brokers)
 
 
 def _settings(profile: Profile, brokers: int) -> dict[str, object]:

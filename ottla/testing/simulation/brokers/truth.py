@@ -1,0 +1,58 @@
+"""What is so, whatever brokers believe: read from the metadata store itself."""
+
+from collections.abc import Sequence
+
+from ottla.metadata.paths import BrokerEpochNode, BrokerNode, ControllerNode, PartitionStateNode
+from ottla.testing.simulation.brokers.clients import TOPIC
+from ottla.testing.simulation.brokers.node import SimBroker, name_of
+from ottla.testing.simulation.store import SimStore
+
+
+class Truth:
+    """The state of the topic that everybody writes to."""
+
+    def __init__(
+        self, store: SimStore, brokers: Sequence[SimBroker], *, partitions: int, replicas: int
+    ) -> None:
+        self._tree = store.tree
+        self._brokers = brokers
+        self._partitions = partitions
+        self._replicas = replicas
+
+    @property
+    def states(self) -> list[PartitionStateNode]:
+        """Of the partitions that there are so far."""
+        paths = [PartitionStateNode.path(TOPIC, partition) for partition in range(self._partitions)]
+        found = [(path, self._tree.get(path)) for path in paths]
+        return [PartitionStateNode.decode(path, node.data) for path, node in found if node is not None]
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Has every partition a leader, and all replicas in sync?"""
+        states = self.states
+        is_full = all(state.leader >= 0 and len(state.isr) == self._replicas for state in states)
+        return is_full and len(states) == self._partitions
+
+    @property
+    def is_whole(self) -> bool:
+        """Does every broker serve, in the life in which the controller knows it, with all replicas in sync?"""
+        return self.is_in_sync and all(map(self._is_known, self._brokers))
+
+    def _is_known(self, node: SimBroker) -> bool:
+        broker = node.broker
+        if broker is None or not node.is_ready or node.is_stopping:
+            return False
+        registered = self._tree.get(BrokerNode.path(node.id))
+        known = self._tree.get(path := BrokerEpochNode.path(node.id))
+        if registered is None or known is None:
+            return False
+        epoch = broker.controller.broker_epoch
+        return registered.created == epoch == BrokerEpochNode.decode(path, known.data)
+
+    def who(self, role: str) -> str | None:
+        """The name of the broker in that role."""
+        if role == "controller":
+            node = self._tree.get(ControllerNode.path)
+            return None if node is None else name_of(ControllerNode.decode(node.data))
+        leaders = [state.leader for state in self.states if state.leader >= 0]
+        return name_of(leaders[0]) if leaders else None
