@@ -107,24 +107,7 @@ class Broker:
         self.replicas.on_deleted = self.topic_meters.forget
         self.registry = Registry(self.metrics)
         self.dispatch = Dispatch(self)
-        self.server = Server(
-            self.dispatch.serve,
-            Limits(
-                config.socket_request_max_bytes,
-                config.request_in_flight_max,
-                config.frame_timeout_ms,
-                config.frame_timeout_ms,
-                config.connections_max_idle_ms,
-                config.queued_reply_max_bytes,
-            ),
-            self._admission(),
-            self.clock.monotonic_ms,
-            Sockets(
-                config.socket_listen_backlog_size,
-                config.socket_send_buffer_bytes,
-                config.socket_receive_buffer_bytes,
-            ),
-        )
+        self.server = self._new_server()
         config.on_change(BrokerConfig.max_connections, self._readmit)
         config.on_change(BrokerConfig.max_connections_per_ip, self._readmit)
         config.on_change(BrokerConfig.max_connections_per_ip_overrides, self._readmit)
@@ -432,6 +415,27 @@ class Broker:
 
     def _readmit(self, _: object) -> None:
         self.server.admission = self._admission()
+
+    def _new_server(self) -> Server:
+        config = self.config
+        return Server(
+            self.dispatch.serve,
+            Limits(
+                config.socket_request_max_bytes,
+                config.request_in_flight_max,
+                config.frame_timeout_ms,
+                config.frame_timeout_ms,
+                config.connections_max_idle_ms,
+                config.queued_reply_max_bytes,
+            ),
+            self._admission(),
+            self.clock.monotonic_ms,
+            Sockets(
+                config.socket_listen_backlog_size,
+                config.socket_send_buffer_bytes,
+                config.socket_receive_buffer_bytes,
+            ),
+        )
 
     def _admission(self) -> Admission:
         config = self.config
