@@ -177,7 +177,10 @@ class Broker:
             self.config.broker_rack,
             self.replicas.clean_epoch,
         )
-        self._begin_coordinating()
+        if self.controller.is_controller:
+            self._begin_coordinating()
+        else:  # the controller tells us when we are served
+            self.controller.orders.on_told = self._begin_coordinating
         self.upkeep.start()
         self._begin_cleaning()
         await self.server.serve()

@@ -6,7 +6,7 @@ is refused: whoever sent it does not know yet.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ottla.broker.metadata import Metadata
@@ -63,6 +63,8 @@ class Orders:
         """The newest that we have heard of."""
         self.broker_epoch = NO_EPOCH
         """Our own: who registers says which it is."""
+        self.on_told: Callable[[], object] | None = None
+        """Called once, when a controller has told how the whole cluster looks."""
         self._node_id = node_id
         self._replicas = replicas
         self._metadata = metadata
@@ -111,6 +113,9 @@ class Orders:
         self._metadata.update(
             topics=topics, deleted=news.deleted, brokers=news.brokers, controller_id=controller_id
         )
+        if news.brokers is not None and self.on_told is not None:
+            told, self.on_told = self.on_told, None
+            told()
         if controller_id != self._node_id:  # the controller says so itself, in its own time
             for name in news.deleted:
                 self._follow_config(ConfigResource(ResourceType.TOPIC, name), None)

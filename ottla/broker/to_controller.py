@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 30.0
 """How long an answer is looked for. Clients wait about as long for theirs."""
+PATIENCE_TO_LEAVE_SECONDS = 5.0
 AGAIN_SECONDS = 0.1
 _SET, _DELETE = 0, 1
 
@@ -37,6 +38,7 @@ class ToController:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._peers = Peers(broker)
+        self._connecting = asyncio.Lock()
 
     def close(self) -> None:
         self._peers.close()
@@ -143,7 +145,10 @@ class ToController:
             ]
 
         return await self._ask(
-            lambda host: host.controlled_shutdown(broker.node_id, host.broker_epoch), request, read
+            lambda host: host.controlled_shutdown(broker.node_id, host.broker_epoch),
+            request,
+            read,
+            patience=PATIENCE_TO_LEAVE_SECONDS,
         )
 
     async def leave(self) -> None:
@@ -171,15 +176,17 @@ class ToController:
         request: Callable[[], object],
         read: Callable[[Any], T],
         version: int | None = None,
+        patience: float = PATIENCE_SECONDS,
     ) -> T:
         """Call our own controller, or send the request to the one that there is."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + PATIENCE_SECONDS
+        deadline = loop.time() + patience
         while True:
             try:
                 if self._broker.controller.is_controller:
                     return await call(self._broker.controller)
-                return read(await self._send(request(), version))
+                left_ms = max(1, round(1000 * (deadline - loop.time())))
+                return read(await self._send(request(), version, left_ms))
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_CONTROLLER or loop.time() >= deadline:
                     raise
@@ -191,11 +198,13 @@ class ToController:
                     ) from error
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _send(self, request: object, version: int | None) -> Any:
+    async def _send(self, request: object, version: int | None, timeout_ms: int) -> Any:
         controller = self._broker.metadata.controller_id
         if controller in (NO_CONTROLLER, self._broker.node_id):
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller at the moment")
-        return await (await self._peers.to(controller, self)).send(request, version)
+        async with self._connecting:
+            peer = await self._peers.to(controller, self)
+        return await peer.send(request, version, timeout_ms=timeout_ms)
 
 
 def _raise(error_code: int, detail: str = "") -> None:
