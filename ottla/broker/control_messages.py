@@ -1,14 +1,16 @@
 """Orders as requests of Kafka's controllers, and back: LeaderAndIsr, StopReplica, UpdateMetadata.
 
-What a request has no place for does not travel: eligible replicas and the last known leader are the controller's own
-business, and a broker needs no other broker's epoch. A topic that is gone is told as Kafka tells it, by a partition
-whose leader is -2. No brokers at all means that they are as before: whoever reads it is alive, so there are some.
+What a request has no place for does not travel: the last known leader is the controller's own business, and a broker
+needs no other broker's epoch. Only eligible replicas get a place of their own (`eligible`). A topic that is gone is
+told as Kafka tells it, by a partition whose leader is -2. No brokers at all means that they are as before: whoever
+reads it is alive, so there are some.
 """
 
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ottla.broker import eligible
 from ottla.broker.orders import Answers, Order
 from ottla.controller.decision import ConfigChange, LeaderAndIsr, StopReplicas, UpdateMetadata
 from ottla.controller.partitions import is_internal
@@ -95,7 +97,7 @@ def _leader_and_isr(order: Order, effect: LeaderAndIsr) -> LeaderAndIsrRequest:
 
 
 def message_of(state: PartitionState, controller_epoch: int) -> LeaderAndIsrState:
-    return LeaderAndIsrState(
+    message = LeaderAndIsrState(
         topic_name=state.topic,
         partition_index=state.partition,
         controller_epoch=controller_epoch,
@@ -109,6 +111,8 @@ def message_of(state: PartitionState, controller_epoch: int) -> LeaderAndIsrStat
         is_new=state.is_new,
         leader_recovery_state=int(state.is_recovering),
     )
+    eligible.put(message, state.elr)
+    return message
 
 
 def state_of(topic: str, topic_id: uuid.UUID, message: LeaderAndIsrState) -> PartitionState:
@@ -124,6 +128,7 @@ def state_of(topic: str, topic_id: uuid.UUID, message: LeaderAndIsrState) -> Par
         adding=tuple(message.adding_replicas),
         removing=tuple(message.removing_replicas),
         is_new=message.is_new,
+        elr=eligible.found_in(message),
         is_recovering=bool(message.leader_recovery_state),
     )
 
@@ -249,7 +254,7 @@ def _gone(controller_epoch: int) -> UpdateMetadataState:
 
 
 def _shown(state: PartitionState, controller_epoch: int) -> UpdateMetadataState:
-    return UpdateMetadataState(
+    message = UpdateMetadataState(
         partition_index=state.partition,
         controller_epoch=controller_epoch,
         leader=state.leader,
@@ -259,6 +264,8 @@ def _shown(state: PartitionState, controller_epoch: int) -> UpdateMetadataState:
         replicas=list(state.replicas),
         offline_replicas=list(state.offline),
     )
+    eligible.put(message, state.elr)
+    return message
 
 
 def _live(broker: BrokerImage) -> _Broker:
@@ -304,6 +311,7 @@ def _image(topic: _Metadata.Topic) -> TopicImage:
             tuple(each.replicas),
             tuple(each.isr),
             offline=tuple(each.offline_replicas),
+            elr=eligible.found_in(each),
         )
         for each in topic.partition_states
     ]

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker import eligible
 from ottla.broker.metadata import NO_CONTROLLER
 from ottla.broker.peers import Peers
 from ottla.core.errors import ErrorCode, KafkaError, OttlaError
@@ -105,7 +106,9 @@ class IsrChanges:
         now_ms = self._broker.clock.monotonic_ms()
         asked: list[tuple[Partition, Proposal]] = []
         for partition in due.values():
-            partition.broker_epoch = self._broker.controller.broker_epoch  # orders may have come before it was known
+            partition.broker_epoch = (
+                self._broker.controller.broker_epoch
+            )  # orders may have come before it was known
             if (proposal := partition.propose(now_ms)) is not None:
                 asked.append((partition, proposal))
         if not asked:
@@ -185,6 +188,7 @@ class IsrChanges:
                         leader_epoch=answer.leader_epoch,
                         partition_epoch=answer.partition_epoch,
                         isr=tuple(answer.isr),
+                        elr=eligible.found_in(answer),
                         is_recovering=answer.leader_recovery_state == _RECOVERING,
                     )
         return _certain(outcomes)

@@ -142,6 +142,14 @@ class Partition:
     def is_under_min_isr(self) -> bool:
         return len(self.isr) < self.min_isr
 
+    @property
+    def may_be_outvoted(self) -> bool:
+        """Could somebody be elected who is not in sync? Then nothing is committed, or it could be without it.
+
+        We and the controller may disagree for a moment on how many must be in sync: who is eligible, it says itself.
+        """
+        return self.is_under_min_isr or (self.state is not None and bool(self.state.elr))
+
     def check_in_sync(self, code: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
         """Raise unless enough replicas are in sync."""
         if self.is_under_min_isr:
@@ -172,8 +180,8 @@ class Partition:
             return
         reached = self._own_end()
         if leading.followers:
-            if self.is_under_min_isr:
-                return  # those that left may be elected with what they have: nothing may be committed without them
+            if self.may_be_outvoted:
+                return
             reached = leading.committed_to(reached)
         if reached > self.high_watermark.value:
             self.log.advance_high_watermark(reached)

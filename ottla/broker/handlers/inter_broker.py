@@ -6,6 +6,7 @@ broker by its own. One that speaks for a life that is over changes nothing.
 
 from typing import TYPE_CHECKING
 
+from ottla.broker import eligible
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
 from ottla.broker.control_messages import leader_and_isr_response, order_of, stop_replica_response
@@ -107,7 +108,7 @@ def _proposal(broker: "Broker", topic: _Asked, asked: _Asked.Partition, version:
 
 def _altered(asked: _Asked.Partition, outcome: PartitionState | KafkaError | None) -> _Answer.Partition:
     if isinstance(outcome, PartitionState):
-        return _Answer.Partition(
+        answer = _Answer.Partition(
             partition_index=asked.partition_index,
             error_code=ErrorCode.NONE,
             leader_id=outcome.leader,
@@ -116,6 +117,8 @@ def _altered(asked: _Asked.Partition, outcome: PartitionState | KafkaError | Non
             leader_recovery_state=int(outcome.is_recovering),
             partition_epoch=outcome.partition_epoch,
         )
+        eligible.put(answer, outcome.elr)
+        return answer
     return _Answer.Partition(
         partition_index=asked.partition_index,
         error_code=ErrorCode.UNKNOWN_TOPIC_ID if outcome is None else outcome.code,

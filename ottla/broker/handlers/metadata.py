@@ -335,7 +335,7 @@ def _page(broker: "Broker", call: Call, views: Views, image: TopicImage, start: 
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr),
-                eligible_leader_replicas=[],
+                eligible_leader_replicas=list(state.elr),
                 last_known_elr=[],
                 offline_replicas=views.offline(state),
             )

@@ -45,6 +45,7 @@ def states(draw, name=None, partition=None, travels_far=True):
         removing=draw(ids) if travels_far else (),
         offline=() if travels_far else draw(ids),
         is_new=draw(st.booleans()) if travels_far else False,
+        elr=draw(ids),
         is_recovering=draw(st.booleans()) if travels_far else False,
     )
 

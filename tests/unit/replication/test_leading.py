@@ -263,3 +263,13 @@ def test_with_too_few_in_sync_nothing_is_committed_and_who_waits_is_told():
     catch_up(circle.two, circle.one, 0)
     circle.one.follow_orders(state(1, 0, 2, isr=(1, 2)), 0)
     assert circle.mark == 2
+
+
+def test_while_somebody_is_eligible_nothing_is_committed_whatever_the_topic_asks_for():
+    """The controller may have heard of a larger min.insync.replicas before we have."""
+    circle = Circle(min_insync_replicas=1)
+    put(circle.one, b"a")
+    circle.one.follow_orders(state(1, 0, 1, isr=(1,))._replace(elr=(2,)), 0)
+    assert circle.mark == 0
+    circle.one.follow_orders(state(1, 0, 2, isr=(1,)), 0)
+    assert circle.mark == 1
