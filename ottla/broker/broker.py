@@ -252,6 +252,7 @@ class Broker:
             await self._http.close()
         with contextlib.suppress(AttributeError):
             await self.store.close()
+            await self.controller.hang_up()
             await self.controller.store.close()  # it may be a later session
         self._directories.release()
 

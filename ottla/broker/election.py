@@ -139,12 +139,17 @@ class ControllerHost:
         """Decide nothing from now on. Whoever closes the store's session lets others take over."""
         await self._standing.end()
         async with self._reign.turn:
-            self._office.step_back()
+            self._office.resign()
         await self._reign.end()
 
     def abandon(self) -> None:
         """Stand for election no more, as a crash would have it."""
         self._standing.abandon()
+        self._reign.forget()
+
+    async def hang_up(self) -> None:
+        """Close the connections to other brokers."""
+        await self._reign.end()
 
     # --- topics and settings ------------------------------------------------------------------------------------
 
@@ -196,12 +201,13 @@ class ControllerHost:
 
     # --- what brokers ask for -----------------------------------------------------------------------------------
 
-    async def allocate_producer_ids(self) -> range:
-        """A block of ids that nobody gets again."""
+    async def allocate_producer_ids(self, broker_id: int | None = None) -> range:
+        """A block of ids that nobody gets again, for a broker: this one if none is named."""
+        owner = self.node_id if broker_id is None else broker_id
 
         async def work(context: Context) -> range:
             nodes = await self._office.store.get_all([paths.PRODUCER_ID_BLOCK])
-            write, block = _next_block(self.node_id, nodes.get(paths.PRODUCER_ID_BLOCK))
+            write, block = _next_block(owner, nodes.get(paths.PRODUCER_ID_BLOCK))
             await self._reign.write(context, [write])
             return block
 

@@ -145,7 +145,7 @@ class Office:
             data = node.encode(self._clock.now_ms(), str(self._chance.new_id()))
             self._me = Create(BrokerNode.path(self.node_id), data, True)
         me = self._me
-        self._rise()
+        self.resign()
         for _ in range(ATTEMPTS_MAX):
             if await self._attempt(me):
                 return
@@ -178,9 +178,15 @@ class Office:
         raise self._trouble or _restless()
 
     def step_back(self) -> None:
+        """Somebody else is controller, or will be."""
         if self.claim is not None:
             logger.warning("broker %d is no longer the controller", self.node_id)
-        self._rise()
+        self.resign()
+
+    def resign(self) -> None:
+        """Whatever we have tried is over. Another attempt must not be taken for it."""
+        self.claim, self._seat = None, b""
+        self._tried.clear()
 
     async def confirm(self, claim: Claim) -> None:
         """After a write that failed. Step back and raise NOT_CONTROLLER if there is a newer controller."""
@@ -194,11 +200,6 @@ class Office:
         if moved:
             self.step_back()
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"broker {self.node_id} is no longer the controller")
-
-    def _rise(self) -> None:
-        """Whatever we have tried is over. Another attempt must not be taken for it."""
-        self.claim, self._seat = None, b""
-        self._tried.clear()
 
     async def _attempt(self, me: Create | None) -> bool:
         """Look, and do what is missing: register `me`, take the office. True if nothing is any more."""

@@ -150,7 +150,7 @@ async def allocate_producer_ids(
     """Give a block of ids to a broker."""
     _check_may_act(broker, call)
     _check_lives(broker, request.broker_id)
-    block = await broker.controller.allocate_producer_ids()
+    block = await broker.controller.allocate_producer_ids(request.broker_id)
     return AllocateProducerIdsResponse(
         error_code=ErrorCode.NONE, producer_id_start=block.start, producer_id_len=len(block)
     )

@@ -40,7 +40,7 @@ class Host:
         self.asked.append((broker_id, broker_epoch))
         return [TopicPartition("t", 3)]
 
-    async def allocate_producer_ids(self):
+    async def allocate_producer_ids(self, broker_id):
         return range(2000, 3000)
 
     async def replicas_failed(self, partitions, life):
