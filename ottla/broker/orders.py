@@ -122,7 +122,7 @@ class Orders:
 
     def follow_configs(self, stored: Mapping[ConfigResource, Mapping[str, str]]) -> None:
         """These are all settings that are stored."""
-        for resource in self.configs.keys() - stored.keys():
+        for resource in sorted(self.configs.keys() - stored.keys()):
             self._follow_config(resource, None)
         for resource, values in stored.items():
             if self.configs.get(resource) != values:

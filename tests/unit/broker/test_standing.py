@@ -1,0 +1,173 @@
+"""What a controller does of its own accord, and what brokers ask it for."""
+
+import asyncio
+import functools
+
+import pytest
+
+from ottla.broker.standing import Rebalancing
+from ottla.controller.commands import NewTopic
+from ottla.controller.preferred import ElectionType
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.metadata.embedded import MEMORY, EmbeddedStore
+from ottla.replication.exchange import BrokerLife, Proposal
+from tests.unit.broker.controlled import Life, until
+from tests.unit.broker.test_office import Cluster
+
+WHERE = TopicPartition("t", 0)
+
+
+def cluster(test):
+    @functools.wraps(test)
+    def run() -> None:
+        async def inner() -> None:
+            await test(Cluster(await EmbeddedStore.open(MEMORY)))
+
+        asyncio.run(inner())
+
+    del run.__wrapped__
+    return run
+
+
+def shown(life: Life):
+    return life.metadata.topics["t"].partitions[0]
+
+
+async def caught_up(boss: Life, *members: Life) -> None:
+    """The leader proposes that all of these are in sync."""
+    leader = next(life for life in members if life.host.node_id == shown(boss).leader)
+    state = shown(boss)
+    lives = tuple(BrokerLife(life.host.node_id, life.host.broker_epoch) for life in members)
+    proposal = Proposal(WHERE, state.topic_id, state.leader_epoch, state.partition_epoch, lives)
+    answers = await boss.host.alter_partitions(leader.host.node_id, leader.host.broker_epoch, [proposal])
+    assert set(answers[WHERE].isr) == {life.host.node_id for life in members}
+    await until(lambda: shown(boss) == answers[WHERE])
+
+
+async def bounced(cluster: Cluster, **more) -> tuple[Life, Life]:
+    """A partition whose preferred leader has been away, and is in sync again."""
+    boss = await cluster.start(0, **more)
+    other = await cluster.start(1)
+    await until(lambda: len(boss.metadata.brokers) == len(other.metadata.brokers) == 2)
+    await boss.host.create_topics([NewTopic("t", assignments={0: [1, 0]})])
+    await other.die()
+    await until(lambda: shown(boss).leader == 0)
+    again = await cluster.start(1)
+    await until(lambda: "t" in again.metadata.topics)
+    await caught_up(boss, boss, again)
+    return boss, again
+
+
+@cluster
+async def test_leadership_goes_back_to_where_it_should_be_in_its_time(cluster):
+    looks = iter([None])
+    boss, again = await bounced(cluster, rebalancing=Rebalancing(lambda: next(looks, 0.001), lambda: 0))
+    await until(lambda: shown(boss).leader == 1)
+    await until(lambda: again.state("t").leader == 1)
+
+
+@cluster
+async def test_leadership_goes_back_when_somebody_asks(cluster):
+    boss, again = await bounced(cluster)
+    assert shown(boss).leader == 0
+    assert await boss.host.elect_leaders(ElectionType.PREFERRED, [WHERE]) == {WHERE: None}
+    assert shown(boss).leader == again.state("t").leader == 1
+
+
+@cluster
+async def test_who_asks_in_the_name_of_a_former_life_changes_nothing(cluster):
+    boss, again = await bounced(cluster)
+    former = again.host.broker_epoch - 1
+    for attempt in (
+        boss.host.alter_partitions(1, former, []),
+        boss.host.controlled_shutdown(1, former),
+        boss.host.replicas_failed([WHERE], BrokerLife(1, former)),
+    ):
+        with pytest.raises(KafkaError) as refusal:
+            await attempt
+        assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
+    assert shown(boss).offline == ()
+
+
+@cluster
+async def test_a_member_that_was_counted_in_its_former_life_is_not_in_sync(cluster):
+    boss = await cluster.start(0)
+    other = await cluster.start(1)
+    await until(lambda: len(other.metadata.brokers) == 2)
+    await boss.host.create_topics([NewTopic("t", assignments={0: [0, 1]})])
+    old = BrokerLife(1, other.host.broker_epoch)
+    await other.die()
+    again = await cluster.start(1)
+    await until(lambda: "t" in again.metadata.topics and shown(boss).isr == (0,))
+    state = shown(boss)
+    mine = BrokerLife(0, boss.host.broker_epoch)
+    proposal = Proposal(WHERE, state.topic_id, state.leader_epoch, state.partition_epoch, (mine, old))
+    answers = await boss.host.alter_partitions(0, boss.host.broker_epoch, [proposal])
+    assert answers[WHERE].code is ErrorCode.INELIGIBLE_REPLICA
+
+
+@cluster
+async def test_who_is_about_to_leave_leads_nothing_any_more(cluster):
+    boss, again = await bounced(cluster)
+    await boss.host.elect_leaders(ElectionType.PREFERRED, None)
+    assert shown(boss).leader == 1
+    assert await boss.host.controlled_shutdown(1, again.host.broker_epoch) == []
+    assert (shown(boss).leader, shown(boss).isr) == (0, (0,))
+    assert again.state("t").leader == 0
+
+
+@cluster
+async def test_a_partition_moves_when_its_new_replica_is_in_sync(cluster):
+    boss = await cluster.start(0)
+    others = [await cluster.start(node_id) for node_id in (1, 2)]
+    await until(lambda: len(boss.metadata.brokers) == 3)
+    await boss.host.create_topics([NewTopic("t", assignments={0: [0, 1]})])
+    assert await boss.host.reassign({WHERE: [0, 2]}) == {WHERE: None}
+    moving = await boss.host.reassignments()
+    assert (moving[WHERE].adding, moving[WHERE].removing) == ((2,), (1,))
+    assert WHERE in others[1].replicas.states
+    await until(lambda: shown(boss).replicas == moving[WHERE].replicas)
+    state = moving[WHERE]
+    lives = (boss, *others)
+    members = tuple(BrokerLife(life.host.node_id, life.host.broker_epoch) for life in lives)
+    proposal = Proposal(WHERE, state.topic_id, state.leader_epoch, state.partition_epoch, members)
+    await boss.host.alter_partitions(0, boss.host.broker_epoch, [proposal])
+    await until(lambda: set(shown(boss).replicas) == {0, 2})
+    assert await boss.host.reassignments() == {}
+    await until(lambda: others[0].replicas.deleted == {WHERE})
+    await until(lambda: not cluster.store._shared.tree.children("/admin/deleted_replicas"))
+
+
+@cluster
+async def test_a_failed_disk_is_reported_by_the_answer_to_an_order(cluster):
+    boss = await cluster.start(0)
+    other = await cluster.start(1)
+    await until(lambda: len(boss.metadata.brokers) == 2)
+    other.replicas.failing = {WHERE}
+    await boss.host.create_topics([NewTopic("t", assignments={0: [1, 0]})])
+    assert (shown(boss).leader, shown(boss).offline) == (0, (1,))
+
+
+@cluster
+async def test_commands_in_the_midst_of_a_failover_are_answered_by_somebody_or_refused(cluster):
+    lives = [await cluster.start(node_id) for node_id in (0, 1, 2)]
+    await until(lambda: all(len(life.metadata.brokers) == 3 for life in lives))
+    commands = [
+        asyncio.ensure_future(lives[0].host.create_topics([NewTopic(f"t{index}", 1, 2)]))
+        for index in range(5)
+    ]
+    await until(lambda: commands[0].done())
+    await lives[0].die()
+    outcomes = await asyncio.gather(*commands, return_exceptions=True)
+    await until(lambda: lives[1].host.is_controller or lives[2].host.is_controller)
+    boss = lives[1] if lives[1].host.is_controller else lives[2]
+    await until(lambda: 0 not in boss.metadata.brokers)
+    for index, outcome in enumerate(outcomes):
+        name = f"t{index}"
+        if isinstance(outcome, KafkaError):
+            assert outcome.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            assert name in boss.metadata.topics, "what was acknowledged is there"
+    for image in boss.metadata.topics.values():
+        assert all(state.leader in (1, 2) for state in image.partitions if set(state.replicas) != {0})
