@@ -111,6 +111,18 @@ def test_when_nobody_knows_what_came_of_it_the_union_stays_and_the_same_is_asked
     assert circle.one.propose(0) is proposal
 
 
+def test_a_leader_that_did_not_know_its_own_life_yet_keeps_the_union_and_asks_again():
+    """It may have been done in the former life, and its answer lost: nobody knows."""
+    circle = Circle(isr=(1, 2))
+    catch_up(circle.three, circle.one, 0)
+    proposal = circle.one.propose(0)
+    circle.one.answered(proposal, KafkaError(ErrorCode.STALE_BROKER_EPOCH), 0)
+    put(circle.one, b"a")
+    catch_up(circle.two, circle.one, 0)
+    assert circle.mark == 0
+    assert circle.one.propose(0) is proposal
+
+
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.FENCED_LEADER_EPOCH])
 def test_a_newer_state_that_has_not_reached_us_yet_keeps_the_union_and_stops_the_asking(code):
     circle = Circle(isr=(1, 2))
