@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.tables import say, show
+from ottla.cli.tables import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,18 +112,18 @@ def _one(schedule: "Schedule", trace: bool, shrinks: bool, save: str | None) -> 
         result = run(schedule, traced=True)
     if save is not None:
         Path(save).write_text(schedule.to_json() + "\n")
-    say(str(schedule))
+    click.echo(str(schedule))
     if trace:
-        say(result.trace)
+        click.echo(result.trace)
     for name, count in sorted(result.counts.items()):
-        say(f"{count:>7}  {name}")
+        click.echo(f"{count:>7}  {name}")
     for reason in result.losses:
-        say(f"records were lost, which the promise allows: {reason}")
-    say(f"{result.events} events, {result.acknowledged} records acknowledged, digest {result.digest}")
+        click.echo(f"records were lost, which the promise allows: {reason}")
+    click.echo(f"{result.events} events, {result.acknowledged} records acknowledged, digest {result.digest}")
     if result.violation is None:
-        say("every promise was kept")
+        click.echo("every promise was kept")
         return 0
-    say(result.violation.splitlines()[0] if trace else result.violation)
+    click.echo(result.violation.splitlines()[0] if trace else result.violation)
     return BROKEN
 
 
@@ -134,7 +134,7 @@ def _many(seeds: list[int], profile: str, level: str, jobs: int) -> int:
     with _progress(len(seeds)) as step:
         summary = run_many(seeds, profile, level=level, jobs=jobs, on_result=step)
     _report(summary)
-    say(f"{len(seeds)} schedules in {time.monotonic() - began:.1f} s")
+    click.echo(f"{len(seeds)} schedules in {time.monotonic() - began:.1f} s")
     return 0 if summary.is_good else BROKEN
 
 
@@ -153,11 +153,11 @@ def _report(summary: "Summary") -> None:
     ]
     show(rows, _NAMES)
     for name, count in sorted(summary.counts.items()):
-        say(f"{count:>9}  {name}")
+        click.echo(f"{count:>9}  {name}")
     for name in summary.never:
-        say(f"never happened: {name}")
+        click.echo(f"never happened: {name}")
     for failure in summary.failures:
-        say(f"{failure.sentence}\n  {failure.command}")
+        click.echo(f"{failure.sentence}\n  {failure.command}")
 
 
 @contextmanager
@@ -178,9 +178,9 @@ def _one_of_brokers(seed: int, profile: str) -> int:
     from ottla.testing.simulation.cluster.crowd import run_brokers
 
     result = run_brokers(seed, profile)
-    say(str(result.schedule))
+    click.echo(str(result.schedule))
     for name, count in sorted(result.counts.items()):
-        say(f"{count:>7}  {name}")
-    say(f"{result.events} events, {result.acknowledged} records acknowledged, digest {result.digest}")
-    say("every promise was kept" if result.violation is None else result.violation)
+        click.echo(f"{count:>7}  {name}")
+    click.echo(f"{result.events} events, {result.acknowledged} records acknowledged, digest {result.digest}")
+    click.echo("every promise was kept" if result.violation is None else result.violation)
     return 0 if result.violation is None else BROKEN
