@@ -76,12 +76,10 @@ class Broker:
         files: Files | None = None,
         clock: Clock | None = None,
         open_store: Callable[[str], Awaitable[MetadataStore]] = EmbeddedStore.open,
-        registration_timeout_ms: int = 0,
         on_progress: Progress = lambda done, total: None,
         chance: random.Random | None = None,
     ) -> None:
-        """`registration_timeout_ms` is how long the session of a former life of ours may last after its end.
-        `chance` makes what is drawn reproducible: ids, and where replicas are placed first."""
+        """`chance` makes what is drawn reproducible: ids, and where replicas are placed first."""
         self.config = config
         descriptors = shares(limit())
         self.files = files or OsFiles(descriptors.files)
@@ -120,7 +118,6 @@ class Broker:
         self.http_port: int | None = None
         self._on_progress = on_progress
         self._open_store = open_store
-        self._registration_timeout_ms = registration_timeout_ms
         self._chance = chance
         self._directories = Directories(self.files, config, chance)
         self.controller: ControllerHost
@@ -159,7 +156,6 @@ class Broker:
         self.controller = controller_host(
             self,
             open_session=self._open_session,
-            registration_timeout_ms=self._registration_timeout_ms,
             chance=self._chance,
         )
         self.replicas.broker_epoch = lambda: self.controller.broker_epoch

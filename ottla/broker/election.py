@@ -132,8 +132,16 @@ class ControllerHost:
             BrokerNode(tuple(EndpointNode(*each) for each in endpoints), rack, previous_epoch)
         )
         if self.is_controller:
-            await self._reign.take_over()
+            await self._take_over()
         self._standing.begin()
+
+    async def _take_over(self) -> None:
+        try:
+            await self._reign.take_over()
+        except KafkaError as error:
+            if error.code is not ErrorCode.NOT_CONTROLLER:
+                raise
+            # Somebody else was elected in the meantime, or the session is over. We are a broker all the same.
 
     async def resign(self) -> None:
         """Decide nothing from now on. Whoever closes the store's session lets others take over."""

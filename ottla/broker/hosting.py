@@ -9,6 +9,7 @@ from ottla.broker.office import OpenSession
 from ottla.broker.standing import Rebalancing
 from ottla.controller.context import Policy
 from ottla.controller.topics import Defaults
+from ottla.metadata.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
     import random
@@ -20,11 +21,14 @@ def controller_host(
     broker: "Broker",
     *,
     open_session: OpenSession,
-    registration_timeout_ms: int,
     chance: "random.Random | None",
 ) -> ControllerHost:
     """It reads the settings anew each time it needs them: some change while it works."""
     config = broker.config
+    # A store in this process knows at once who is gone. Others believe in a life of ours that has just ended until its
+    # session times out; they count from the last they heard of it, and we from now.
+    is_own_store = isinstance(broker.store, EmbeddedStore)
+    registration_timeout_ms = 0 if is_own_store else 2 * config.broker_session_timeout_ms
     return ControllerHost(
         broker.store,
         node_id=broker.node_id,
