@@ -1,6 +1,6 @@
 """What is so, whatever brokers believe: read from the metadata store itself."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ottla.metadata.paths import BrokerEpochNode, BrokerNode, ControllerNode, PartitionStateNode
 from ottla.testing.simulation.brokers.clients import TOPIC
@@ -48,6 +48,16 @@ class Truth:
             return False
         epoch = broker.controller.broker_epoch
         return registered.created == epoch == BrokerEpochNode.decode(path, known.data)
+
+    def is_hopeless(self, partition: int, away: Collection[int]) -> bool:
+        """Could only those lead it who are away?"""
+        path = PartitionStateNode.path(TOPIC, partition)
+        node = self._tree.get(path)
+        if node is None:
+            return False
+        state = PartitionStateNode.decode(path, node.data)
+        able = {*state.isr, *state.elr} or {state.last_known_leader}
+        return state.leader < 0 and able <= {*away}
 
     def who(self, role: str) -> str | None:
         """The name of the broker in that role."""
