@@ -297,6 +297,7 @@ class Fetcher:
         return outcome
 
     def _account(self, followed: _Followed, size: int) -> None:
+        self._broker.metrics.replication_bytes_in.labels().value += size
         partition = followed.partition.topic_partition.partition
         if followed.throttled and (partition, self._broker.node_id) in followed.throttled:
             self._limit.record(size, self._broker.clock.monotonic_ms())

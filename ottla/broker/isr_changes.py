@@ -127,10 +127,16 @@ class IsrChanges:
             outcome = outcomes.get(partition.topic_partition)
             members = sorted(proposal.members)
             if isinstance(outcome, PartitionState):
+                self._count(partition.isr, frozenset(outcome.isr))
                 logger.info("%s: in sync are %s now", partition.topic_partition, list(outcome.isr))
             else:
                 logger.info("%s: ISR %s is not settled: %s", partition.topic_partition, members, outcome)
             partition.answered(proposal, outcome, now_ms)
+
+    def _count(self, before: frozenset[int], after: frozenset[int]) -> None:
+        metrics = self._broker.metrics
+        metrics.isr_shrinks.labels().value += bool(before - after)
+        metrics.isr_expands.labels().value += bool(after - before)
 
     # --- asking the controller ------------------------------------------------------------------------------------
 
@@ -145,10 +151,9 @@ class IsrChanges:
             if controller == NO_CONTROLLER:
                 return {}
             return await self._ask(controller, proposals)
-        except KafkaError as error:
-            return _for_all(proposals, error)
         except (OttlaError, OSError) as error:
-            logger.info("the controller, broker %d, cannot be asked for ISR changes: %s", controller, error)
+            # Whatever is said of the request as a whole: somebody else may have done it in the meantime.
+            logger.info("the controller, broker %d, does not change ISRs: %s", controller, error)
             self._peers.drop(self)
             return {}
 
@@ -168,7 +173,7 @@ class IsrChanges:
             request, timeout_ms=broker.config.replica_socket_timeout_ms
         )
         if response.error_code:
-            return _for_all(proposals, KafkaError.of(response.error_code))
+            raise KafkaError.of(response.error_code)
         return self._read(proposals, response)
 
     def _read(self, proposals: Sequence[Proposal], response: AlterPartitionResponse) -> Outcomes:
@@ -229,11 +234,3 @@ def _certain(outcomes: Outcomes) -> Outcomes:
         for name, outcome in outcomes.items()
         if isinstance(outcome, PartitionState) or outcome.code is not ErrorCode.NOT_CONTROLLER
     }
-
-
-def _for_all(proposals: Sequence[Proposal], error: KafkaError) -> Outcomes:
-    """What is said of the request as a whole. Only that we are not who we were is certain: the rest may have been
-    done by somebody else in the meantime."""
-    if error.code is not ErrorCode.STALE_BROKER_EPOCH:
-        return {}
-    return {p.topic_partition: KafkaError(error.code, error.detail) for p in proposals}

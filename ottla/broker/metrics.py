@@ -29,6 +29,25 @@ class BrokerMetrics(Metrics):
     topic_records_in = Counter("ottla_topic_records_in_total", "Records appended.", labels=["topic"])
     partitions = Gauge("ottla_partitions", "Partitions that this broker has a replica of.")
     partitions_led = Gauge("ottla_partitions_led", "Partitions that this broker leads.")
+    under_replicated = Gauge(
+        "ottla_under_replicated_partitions", "Partitions led here that have replicas which are not in sync."
+    )
+    under_min_isr = Gauge(
+        "ottla_under_min_isr_partitions",
+        "Partitions led here with fewer replicas in sync than `min.insync.replicas`: writes with acks=all are refused.",
+    )
+    isr_shrinks = Counter(
+        "ottla_isr_shrinks_total", "Times that replicas left the ISR of a partition led here."
+    )
+    isr_expands = Counter(
+        "ottla_isr_expands_total", "Times that replicas joined the ISR of a partition led here."
+    )
+    replication_bytes_in = Counter(
+        "ottla_replication_bytes_in_total", "Bytes of batches fetched from leaders."
+    )
+    replication_bytes_out = Counter(
+        "ottla_replication_bytes_out_total", "Bytes of batches sent to followers."
+    )
     offline_directories = Gauge("ottla_offline_log_directories", "Log directories that have failed.")
     connections = Gauge("ottla_connections", "Connections of clients.")
     connections_accepted = Counter(

@@ -35,6 +35,7 @@ class Replication:
         session = SessionWatch(broker.clock, lambda: config.broker_session_timeout_ms)
         broker.may_lead = session.may_lead
         broker.controller.on_session, broker.controller.on_registered = session.follow, session.registered
+        self._follow_gauges()
         config.on_change(BrokerConfig.leader_replication_throttled_rate, self._set_leader_rate)
         config.on_change(BrokerConfig.follower_replication_throttled_rate, self._set_follower_rate)
         config.on_change(BrokerConfig.num_replica_fetchers, lambda _: self.fetching.spread_anew())
@@ -44,6 +45,19 @@ class Replication:
 
     def _set_follower_rate(self, rate: int) -> None:
         self._follower_limit.bytes_per_s = rate
+
+    def _follow_gauges(self) -> None:
+        metrics, replicas = self._broker.metrics, self._broker.replicas
+        self._bytes_out = metrics.replication_bytes_out.labels()
+        metrics.under_replicated.labels().follow(
+            lambda: sum(
+                each.leading is not None and len(each.isr) <= len(each.leading.followers)
+                for each in replicas.partitions.values()
+            )
+        )
+        metrics.under_min_isr.labels().follow(
+            lambda: sum(each.is_leader and each.is_under_min_isr for each in replicas.partitions.values())
+        )
 
     def moved(self, partition: Partition) -> None:
         """Orders have come for it, or it is here no more."""
@@ -74,6 +88,7 @@ class Replication:
 
     def sent(self, partition: Partition, replica: int, size: int, now_ms: int) -> None:
         """A follower was sent so much."""
+        self._bytes_out.value += size
         words = partition.config.leader_replication_throttled_replicas
         if words and (partition.topic_partition.partition, replica) in throttled_replicas(words):
             self._leader_limit.record(size, now_ms)

@@ -102,10 +102,11 @@ async def test_all_partitions_go_into_one_request_and_one_is_under_way():
     [
         PeerClosed("gone"),
         KafkaError(ErrorCode.NOT_CONTROLLER),
+        KafkaError(ErrorCode.STALE_BROKER_EPOCH),
         KafkaError(ErrorCode.REQUEST_TIMED_OUT),
         RuntimeError("a mistake"),
     ],
-    ids=["connection lost", "not controller", "timeout", "mistake"],
+    ids=["connection lost", "not controller", "another life", "timeout", "mistake"],
 )
 @scenario
 async def test_a_proposal_whose_fate_nobody_knows_is_made_again_the_very_same(failure):
@@ -142,19 +143,6 @@ async def test_nothing_is_asked_while_our_session_is_in_doubt():
         assert controller.asked == [] and brokers.partition(1).leading.proposal is None
         is_sure = True
         await within(controller.settled(brokers.partition(1), {1, 2}))
-
-
-@scenario
-async def test_who_does_not_know_its_own_life_yet_counts_with_the_worst():
-    async with cluster() as brokers:
-        controller = await controlled(brokers)
-        controller.failures = [KafkaError(ErrorCode.STALE_BROKER_EPOCH)] * 9
-        await brokers.lead(1, 2, isr=(1,))
-        partition = brokers.partition(1)
-        while not controller.asked:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0)
-        assert partition.leading.maximal_isr == {1, 2}
 
 
 @scenario

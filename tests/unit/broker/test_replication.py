@@ -185,3 +185,24 @@ async def test_a_consumer_reads_from_the_follower_in_its_rack():
         await brokers.produce(b"a")
         await brokers.until(lambda: brokers.partitions()[2].high_watermark.value == 1)
         assert await brokers.consume(2) == [b"a"]
+
+
+@scenario
+async def test_what_operators_look_at_first_is_counted():
+    async with together() as brokers:
+        await brokers.create("orders", (1, 2, 3), min_insync_replicas=2)
+        metrics = brokers.nodes[1].metrics
+        gauges = (metrics.under_replicated.labels(), metrics.under_min_isr.labels())
+        assert [sample[2] for gauge in gauges for sample in gauge.samples()] == [0, 0]
+        await brokers.produce(b"a")
+        assert metrics.replication_bytes_out.labels().value > 0
+        assert brokers.nodes[2].metrics.replication_bytes_in.labels().value > 0
+        await brokers.kill(3)
+        await brokers.until(lambda: brokers.isr() == {1, 2})
+        assert [sample[2] for gauge in gauges for sample in gauge.samples()] == [1, 0]
+        await brokers.kill(2)
+        await brokers.until(lambda: brokers.isr() == {1})
+        assert [sample[2] for gauge in gauges for sample in gauge.samples()] == [1, 1]
+        await brokers.start(2)
+        await brokers.until(lambda: brokers.isr() == {1, 2})
+        assert metrics.isr_expands.labels().value == 1

@@ -2,6 +2,7 @@
 
 import uuid
 
+from ottla.broker.metrics import BrokerMetrics
 from ottla.broker.replication import Replication
 from ottla.core.clock import ManualClock
 from ottla.core.errors import ErrorCode, KafkaError
@@ -68,6 +69,6 @@ def broker_of(*partitions, internal=()):
     broker.clock = ManualClock(NOW + 1000)
     broker.replicas = Replicas()
     broker.replicas.partitions = {each.topic_partition: each for each in partitions}
-    broker.node_id, broker.may_lead = 1, lambda: True
+    broker.node_id, broker.may_lead, broker.metrics = 1, lambda: True, BrokerMetrics()
     broker.replication = Replication(broker)
     return broker
