@@ -141,10 +141,12 @@ def counts_whom_it_has_heard(original: Original) -> Any:
     return committed_to
 
 
+def outvoted_by_numbers_only(original: Original) -> Any:
+    return property(lambda self: self.is_under_min_isr)
+
+
 def progress_only_grows(original: Original) -> Any:
-    def fetched(
-        self: Progress, end_offset: int, log_start_offset: int, leader_end: int, now_ms: int
-    ) -> None:
+    def fetched(self: Progress, end_offset: int, log_start_offset: int, leader_end: int, now_ms: int) -> None:
         original(self, max(end_offset, self.end_offset), log_start_offset, leader_end, now_ms)
 
     return fetched

@@ -15,11 +15,12 @@ from ottla.testing.simulation.explorer.machines import (
     LateQuestion,
     Machines,
 )
-from ottla.testing.simulation.explorer.office import GONE, Office
+from ottla.testing.simulation.explorer.office import GONE, Office, Order
 from ottla.testing.simulation.explorer.replicas import REPLICAS, TOPIC, TOPIC_ID, Replica, born, down
-from ottla.testing.simulation.explorer.scopes import Scope
+from ottla.testing.simulation.explorer.scopes import ANSWERS, PROPOSALS, QUESTIONS, Scope
 
 NO_FLIGHT = (NOTHING,) * len(REPLICAS)
+_KINDS: dict[type, str] = {LateQuestion: QUESTIONS, LateAnswer: ANSWERS, LateProposal: PROPOSALS}
 
 
 class Situation(NamedTuple):
@@ -61,10 +62,9 @@ class Moves:
         a, b, c = (
             machines.follow_orders(machines.replicas.number(Replica(id, life=0)), state) for id in REPLICAS
         )
-        ledger = machines.ledgers.number(Ledger())
-        return Situation(
-            (a, b, c), machines.offices.number(office), machines.mail.number(()), NO_FLIGHT, ledger
-        )
+        heard = tuple(Order(id, 0, state) for id in REPLICAS) if self.scope.old_orders else ()
+        office_number, mail = machines.offices.number(office), machines.mail.number(heard)
+        return Situation((a, b, c), office_number, mail, NO_FLIGHT, machines.ledgers.number(Ledger()))
 
     def after(self, now: Situation) -> Iterator[Next]:
         """Every move, with the situation that it leads to. Those that change nothing are there, too."""
@@ -102,7 +102,7 @@ class Moves:
                     yield move, self._put(now, at, after, ledger=machines.ledgers.number(counted))
         if reign.is_asked:
             yield from self._handle(now, at)
-        elif machines.offices[now.office].alterations < self.scope.alterations:
+        elif reign.proposal is not None or machines.offices[now.office].alterations < self.scope.alterations:
             yield from self._propose(now, at, replica)
 
     def _propose(self, now: Situation, at: int, replica: Replica) -> Iterator[Next]:
@@ -116,22 +116,26 @@ class Moves:
             if after == number or after in found:
                 continue
             found.add(after)
-            if self.scope.is_prompt:
-                yield from self._handle_at_once(now, at, after, move)
-                continue
-            yield move, self._put(now, at, after)
             asks = machines.replicas[after].reign
             assert asks is not None and asks.proposal is not None
             late = LateProposal(BrokerLife(replica.broker, replica.life), asks.proposal)
-            for flight in self._with_late(now.flight, late):
-                yield Move("propose, late", at, lagging), self._put(now, at, after, flight=flight)
+            flights = [now.flight, *self._with_late(now.flight, late)]
+            if self.scope.is_prompt:
+                yield from self._handle_at_once(now, at, after, flights, move)
+            else:
+                for flight, kind in zip(flights, ("propose", "propose, late"), strict=False):
+                    yield move._replace(kind=kind), self._put(now, at, after, flight=flight)
 
-    def _handle_at_once(self, now: Situation, at: int, asking: int, move: Move) -> Iterator[Next]:
+    def _handle_at_once(
+        self, now: Situation, at: int, asking: int, flights: list[tuple[int, ...]], move: Move
+    ) -> Iterator[Next]:
         machines = self.machines
         office, orders, told, _ = machines.handle(now.office, asking)
         if self._is_within(office):
-            prompt = move._replace(kind="propose, done")
-            yield prompt, self._put(now, at, told, office=office, mail=machines.post(now.mail, orders))
+            mail = machines.post(now.mail, orders)
+            for flight, kind in zip(flights, ("propose, done", "propose, done, late"), strict=False):
+                self._try(kind, at, *move.what)
+                yield self.trying, self._put(now, at, told, office=office, mail=mail, flight=flight)
 
     def _handle(self, now: Situation, at: int) -> Iterator[Next]:
         self._try("handle", at)
@@ -156,23 +160,30 @@ class Moves:
         if not machines.replicas[now.replicas[leader]].is_up:
             return
         life = BrokerLife(replica.broker, replica.life)
-        move = self._try("fetch", at, leader)
-        after, answer = machines.fetch(now.replicas[leader], number)
-        if self.scope.fetches_at_once:
-            heard = number if answer == NOTHING else machines.answer(number, answer)
-            if heard != number or after != now.replicas[leader]:
-                yield move, self._put(self._put(now, leader, after), at, heard)
-        elif after != now.replicas[leader] or answer != NOTHING:
-            flight = _with(flight, at, answer)
-            yield move, self._put(now, leader, after, flight=flight)
-            if answer != NOTHING:
-                for later in self._with_late(flight, LateAnswer(life, machines.answers[answer])):
-                    yield (
-                        Move("fetch, answer late", at, (leader,)),
-                        self._put(now, leader, after, flight=later),
-                    )
+        yield from self._fetch(now, at, leader, life)
         for later in self._with_late(now.flight, LateQuestion(life, leader, question)):
             yield Move("ask, late", at, (leader,)), now._replace(flight=later)
+
+    def _fetch(self, now: Situation, at: int, leader: int, life: BrokerLife) -> Iterator[Next]:
+        machines, number, asked = self.machines, now.replicas[at], now.replicas[leader]
+        move = self._try("fetch", at, leader)
+        after, answer = machines.fetch(asked, number)
+        if after == asked and answer == NOTHING:
+            return
+        noted = self._put(now, leader, after)
+        if answer == NOTHING:
+            yield move, noted
+            return
+        if self.scope.fetches_at_once:
+            move = self._try("fetch, answer", at, leader)
+            heard = self._put(noted, at, machines.answer(number, answer))
+        else:
+            heard = noted._replace(flight=_with(noted.flight, at, answer))
+        yield move, heard
+        for later in self._with_late(heard.flight, LateAnswer(life, machines.answers[answer])):
+            yield Move("fetch, answer late too", at, (leader,)), heard._replace(flight=later)
+            if self.scope.fetches_at_once:
+                yield Move("fetch, answer late", at, (leader,)), noted._replace(flight=later)
 
     # --- life and death -------------------------------------------------------------------------------------------
 
@@ -289,7 +300,7 @@ class Moves:
 
     def _with_late(self, flight: tuple[int, ...], late: Late) -> Iterator[tuple[int, ...]]:
         """One more message that is late, if that may be."""
-        if self.scope.stragglers > len(flight) - len(REPLICAS):
+        if self.scope.stragglers > len(flight) - len(REPLICAS) and _KINDS[type(late)] in self.scope.late:
             number = self.machines.late.number(late)
             kept = flight[len(REPLICAS) :]
             if number not in kept:

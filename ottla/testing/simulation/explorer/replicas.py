@@ -77,6 +77,10 @@ class Answer(NamedTuple):
     leader_end: int = -1
 
 
+class Stuck(AssertionError):
+    """A machine will do the same again, and never anything else."""
+
+
 class Workshop:
     """Makes replicas of replicas, by letting the real machines run."""
 
@@ -146,8 +150,16 @@ class Workshop:
         except KafkaError:  # the log does not take it
             return replica
         if outcome is Outcome.OUT_OF_RANGE:
-            partition.out_of_range(found.question, found.leader_start, found.leader_end)
-        return freeze(partition)
+            outcome = partition.out_of_range(found.question, found.leader_start, found.leader_end)
+        after = freeze(partition)
+        if outcome is Outcome.TRUNCATED and after.entries == replica.entries and self._asks(replica, found):
+            raise Stuck(
+                f"broker {replica.broker} is told to cut its log and does not: it asks the same for ever"
+            )
+        return after
+
+    def _asks(self, replica: Replica, found: Answer) -> bool:
+        return self.question(replica) == found.question
 
     def propose(self, replica: Replica, lagging: tuple[int, ...]) -> Replica | None:
         partition = self.thaw(replica)
@@ -201,7 +213,8 @@ def _thaw_reign(replica: Replica, reign: Reign, state: PartitionState) -> Leadin
     leading.isr = frozenset(reign.isr)
     for id, end_offset, life in reign.followers:
         progress = leading.followers[id]
-        progress.end_offset, progress.broker_epoch, progress.caught_up_ms = end_offset, life, _NOW_MS
+        progress.end_offset, progress.broker_epoch = end_offset, life
+        progress.caught_up_ms = progress.fetched_ms = _NOW_MS
     leading.proposal = reign.proposal
     leading._is_asked, leading._is_outdated = reign.is_asked, reign.is_outdated
     return leading

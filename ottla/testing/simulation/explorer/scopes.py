@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+QUESTIONS, ANSWERS, PROPOSALS = "questions", "answers", "proposals"
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -29,6 +31,8 @@ class Scope:
     """A broker that lives loses its session, and registers again."""
     stragglers: int = 0
     """How many messages are late: they stay under way, and arrive again and again."""
+    late: tuple[str, ...] = (QUESTIONS, ANSWERS, PROPOSALS)
+    """Of which kinds those are."""
     retries: bool = False
     """Does the client repeat what it has written?"""
     old_orders: bool = False
@@ -45,81 +49,176 @@ class Scope:
         return replace(self, **other)
 
 
-SCOPES = {
-    scope.name: scope
-    for scope in (
-        Scope("return", "the leader hands over and returns", hand_overs=(2, 1), alterations=0),
-        Scope("succession", "all three lead, one after the other", hand_overs=(2, 3), alterations=0),
-        Scope(
-            "four epochs",
-            "leaders change three times",
-            records=2,
-            leader_epochs=3,
-            hand_overs=(2, 1, 3),
-            alterations=0,
-            fetches_at_once=True,
-        ),
-        Scope(
-            "fence",
-            "the leader returns while others still follow the one between, and the ISR shrinks",
-            records=1,
-            hand_overs=(2, 1),
-            is_prompt=True,
-            fetches_at_once=True,
-        ),
-        Scope(
-            "isr",
-            "the ISR shrinks while the leader changes",
-            records=2,
-            leader_epochs=1,
-            hand_overs=(2,),
-            fetches_at_once=True,
-        ),
-        Scope(
-            "isr and back",
-            "the ISR shrinks and grows while the leader changes",
-            records=1,
-            leader_epochs=1,
-            alterations=2,
-            hand_overs=(2,),
-            fetches_at_once=True,
-        ),
-        Scope("kills", "kill -9 of anybody, twice", records=1, kills=2, is_prompt=True, fetches_at_once=True),
-        Scope("power", "a power loss", records=1, power_losses=1, fetches_at_once=True),
-        Scope(
-            "stragglers",
-            "one message is late, and arrives again and again",
-            records=2,
-            leader_epochs=1,
-            hand_overs=(2,),
-            is_prompt=True,
-            fetches_at_once=True,
-            stragglers=1,
-        ),
-        Scope(
-            "sessions",
-            "a broker loses its session and lives on, another one is killed",
-            records=1,
-            expiries=1,
-            kills=1,
-            is_prompt=True,
-            fetches_at_once=True,
-        ),
-        Scope(
-            "repeated-orders",
-            "orders come again, also old ones",
-            records=1,
-            hand_overs=(2, 1),
-            alterations=0,
-            old_orders=True,
-        ),
-        Scope(
-            "retries",
-            "the client repeats what it has written",
-            leader_epochs=1,
-            hand_overs=(2,),
-            alterations=0,
-            retries=True,
-        ),
-    )
-}
+_SCOPES = (
+    Scope("return", "the leader hands over and returns", hand_overs=(2, 1), alterations=0),
+    Scope("succession", "all three lead, one after the other", hand_overs=(2, 3), alterations=0),
+    Scope(
+        "four-epochs",
+        "leaders change three times",
+        leader_epochs=3,
+        hand_overs=(2, 3, 2),
+        alterations=0,
+        fetches_at_once=True,
+    ),
+    Scope(
+        "fence",
+        "the leader returns while others still follow the one between, and the ISR shrinks",
+        records=1,
+        hand_overs=(2, 1),
+        is_prompt=True,
+        fetches_at_once=True,
+    ),
+    Scope(
+        "isr",
+        "the ISR shrinks and grows while the leader changes",
+        records=1,
+        leader_epochs=1,
+        alterations=2,
+        hand_overs=(2,),
+        fetches_at_once=True,
+    ),
+    Scope(
+        "join",
+        "the ISR shrinks and grows, and answers take their time",
+        records=1,
+        leader_epochs=1,
+        alterations=2,
+        hand_overs=(2,),
+        is_prompt=True,
+    ),
+    Scope("kills", "kill -9 of anybody, twice", records=1, kills=2, alterations=0, fetches_at_once=True),
+    Scope("kill", "kill -9 of anybody while the ISR changes", records=1, kills=1, is_prompt=True),
+    Scope(
+        "deaths",
+        "the whole ISR is killed",
+        records=1,
+        leader_epochs=1,
+        kills=2,
+        is_prompt=True,
+        fetches_at_once=True,
+        states_max=40_000,
+    ),
+    Scope("power", "a power loss", records=1, leader_epochs=1, power_losses=1, is_prompt=True),
+    Scope(
+        "eligible",
+        "a power loss when the ISR is small",
+        records=1,
+        power_losses=1,
+        fetches_at_once=True,
+    ),
+    Scope(
+        "outdated",
+        "a follower is killed while the ISR is about to grow",
+        records=1,
+        leader_epochs=0,
+        alterations=2,
+        kills=1,
+        fetches_at_once=True,
+    ),
+    Scope(
+        "late-answers",
+        "an answer of one leader arrives when another one leads",
+        records=1,
+        hand_overs=(2, 1),
+        alterations=0,
+        fetches_at_once=True,
+        stragglers=1,
+        late=(ANSWERS,),
+    ),
+    Scope(
+        "doubled-answers",
+        "an answer of a leader arrives again when the logs have met",
+        leader_epochs=1,
+        hand_overs=(2,),
+        alterations=0,
+        fetches_at_once=True,
+        stragglers=1,
+        late=(ANSWERS,),
+    ),
+    Scope(
+        "late-proposals",
+        "a proposal arrives when the ISR has changed more than once",
+        records=1,
+        leader_epochs=0,
+        alterations=4,
+        is_prompt=True,
+        fetches_at_once=True,
+        stragglers=1,
+        late=(PROPOSALS,),
+    ),
+    Scope(
+        "late-leaders",
+        "a proposal arrives when another one leads",
+        records=1,
+        leader_epochs=1,
+        hand_overs=(2,),
+        is_prompt=True,
+        fetches_at_once=True,
+        stragglers=1,
+        late=(PROPOSALS,),
+    ),
+    Scope(
+        "late-fetches",
+        "a fetch of a follower arrives in its next life, after a power loss",
+        records=1,
+        leader_epochs=0,
+        power_losses=1,
+        is_prompt=True,
+        stragglers=1,
+        late=(QUESTIONS,),
+    ),
+    Scope(
+        "former-lives",
+        "orders come again, also those for a former life, after a power loss",
+        records=1,
+        leader_epochs=1,
+        power_losses=1,
+        alterations=0,
+        fetches_at_once=True,
+        old_orders=True,
+    ),
+    Scope(
+        "sessions",
+        "a broker loses its session and lives on",
+        records=1,
+        expiries=1,
+        is_prompt=True,
+        fetches_at_once=True,
+    ),
+    Scope(
+        "repeated-orders",
+        "orders come again, also old ones",
+        records=1,
+        hand_overs=(2, 1),
+        alterations=0,
+        old_orders=True,
+    ),
+    Scope(
+        "retries",
+        "the client repeats what it has written",
+        leader_epochs=1,
+        hand_overs=(2,),
+        alterations=0,
+        retries=True,
+    ),
+)
+SCOPES = {scope.name: scope for scope in _SCOPES}
+"""Each is seen whole within seconds."""
+
+_DEEP = (
+    Scope("deep-isr", "two changes of the ISR, two of the leader", hand_overs=(2, 1), alterations=2),
+    Scope("deep-kills", "kill -9 of anybody, while the ISR changes", leader_epochs=4, kills=3, alterations=2),
+    Scope("deep-power", "power losses, one after the other", leader_epochs=4, power_losses=2, alterations=3),
+    Scope(
+        "deep-late",
+        "late messages, kills, lost sessions",
+        leader_epochs=3,
+        kills=1,
+        expiries=1,
+        stops=1,
+        stragglers=2,
+        old_orders=True,
+    ),
+)
+DEEP = {scope.name: scope for scope in _DEEP}
+"""These have no end within a day; how far to look is up to who has the time."""

@@ -93,7 +93,13 @@ class _Search:
         moves, report = self._moves, self._report
         steps = [*self._way_to(now), (now, moves.trying)]
         report.violation = str(broken) if isinstance(broken, Broken) else f"{type(broken).__name__}: {broken}"
-        report.trace = [sentence(moves.machines, before, move) for before, move in steps]
+        report.trace = [self._tell(before, move) for before, move in steps]
+
+    def _tell(self, before: Situation, move: Move) -> str:
+        try:
+            return sentence(self._moves.machines, before, move)
+        except (Broken, AssertionError):  # the machine breaks whenever it is asked
+            return f"{move.kind} of broker {move.who + 1}"
 
     def _way_to(self, now: Situation) -> Iterator[tuple[Situation, Move]]:
         way: list[tuple[Situation, Move]] = []

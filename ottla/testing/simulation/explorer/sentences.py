@@ -19,10 +19,8 @@ def sentence(machines: Machines, before: Situation, move: Move) -> str:
         case "append":
             value, epoch = chr(ord("a") + what[0]), replica.leader_epoch
             return f"{name}, leader in epoch {epoch}, writes {value} at offset {len(replica.entries)}"
-        case "fetch" | "fetch, answer late":
-            late = "; a copy of the answer is late" if "late" in kind else ""
-            question = machines.question(before.replicas[who])
-            return f"{name} asks broker {what[0] + 1} {_question(question)}{late}"
+        case "fetch" | "fetch, answer" | "fetch, answer late too" | "fetch, answer late":
+            return f"{name} {_fetch(machines, before, move)}"
         case "ask, late":
             question = machines.question(before.replicas[who])
             return f"{name} asks broker {what[0] + 1} {_question(question)}, but that is late"
@@ -34,10 +32,11 @@ def sentence(machines: Machines, before: Situation, move: Move) -> str:
             after = machines.replicas[machines.propose(before.replicas[who], what)].reign
             proposal = after.proposal if after else None
             return f"{name} asks for {_proposal(proposal)}{late}{lagging}"
-        case "propose, done":
+        case "propose, done" | "propose, done, late":
             asking = machines.propose(before.replicas[who], what)
             handled = _handled(machines, before, asking)
-            return f"{name} asks for another ISR, and the controller answers: {handled}"
+            late = ", a copy stays under way" if "late" in kind else ""
+            return f"{name} asks for another ISR{late}, and the controller answers: {handled}"
         case "handle" | "handle, answer lost":
             lost = ", which does not hear it" if "lost" in kind else ""
             handled = _handled(machines, before, before.replicas[who])
@@ -79,6 +78,23 @@ def _question(question: FetchQuestion | None) -> str:
         return "for nothing"
     offset, last, current, _ = question
     return f"for offset {offset} after epoch {last}, following in epoch {current}"
+
+
+def _fetch(machines: Machines, before: Situation, move: Move) -> str:
+    leader = move.what[0]
+    asks = f"asks broker {leader + 1} {_question(machines.question(before.replicas[move.who]))}"
+    _, number = machines.fetch(before.replicas[leader], before.replicas[move.who])
+    if number < 0:
+        return f"{asks}: nothing new"
+    answer = _answer(machines.answers[number])
+    match move.kind:
+        case "fetch, answer":
+            return f"{asks}, and is told: {answer}"
+        case "fetch, answer late too":
+            return f"{asks}; of the answer a copy is late: {answer}"
+        case "fetch, answer late":
+            return f"{asks}, but the answer is late: {answer}"
+    return asks
 
 
 def _answer(found: Answer) -> str:
