@@ -8,7 +8,7 @@ ARGS   ?= start
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
-.PHONY: help run test test-pure test-compiled run-compiled explore chaos check format docs compat compiled bench clean
+.PHONY: help run test test-pure test-compiled run-compiled sim explore chaos check format docs compat compiled bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,14 @@ run-compiled: compiled
 		tests/unit/protocol/test_exchange.py \
 		tests/unit/broker/test_shortcut.py tests/unit/broker/test_intake.py tests/property/test_records_*.py \
 		tests/property/test_log_machine.py tests/property/test_storage_fuzz.py
+
+SEEDS ?= 0-1049
+BROKER_SEEDS ?= 0-104
+
+sim: $(VENV)/.test  ## Simulate clusters: SEEDS on objects, BROKER_SEEDS whole brokers, then the explorer and the mutants
+	$(BIN)/ottla sim --seeds $(SEEDS) --jobs 2
+	$(BIN)/ottla sim --level brokers --seeds $(BROKER_SEEDS) --jobs 2
+	$(BIN)/pytest -q -n 2 --dist load $(wildcard tests/simulation/test_explorer.py tests/simulation/test_mutants.py)
 
 explore: $(VENV)/.test  ## Draw new examples for the property tests, EXAMPLES=5000 of them for the log
 	OTTLA_EXPLORE=$(or $(EXAMPLES),2000) $(BIN)/pytest -q -n 2 --dist loadfile --timeout 3600 tests/property
