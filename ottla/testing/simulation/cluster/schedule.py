@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ottla.testing.simulation.cluster.faults import FOR_EVER, ROLES, Fault
-from ottla.testing.simulation.cluster.profiles import PROFILES, Profile
+from ottla.testing.simulation.cluster.profiles import Profile
 from ottla.testing.simulation.network import Weather
 
 FAULTS_FROM_MS = 900
@@ -199,22 +199,21 @@ def _draw_errands(chance: random.Random, profile: Profile) -> list[Work]:
 
 
 def _draw_moves(chance: random.Random, profile: Profile, partitions: int) -> list[Work]:
+    """Replicas are moved, and a topic beside the one that is written to comes and goes."""
     ids = list(range(1, profile.brokers + 1))
-    errands: list[Work] = []
+    kinds = ("reassign", "reassign", "reassign", "elect", "create", "delete", "delete", "grow")
+    errands = [_move(chance, "create", FAULTS_FROM_MS - 500, partitions, ids)]
     for _ in range(chance.randint(3, 7)):
-        kind = chance.choice(
-            ("reassign", "reassign", "reassign", "cancel", "elect", "create", "delete", "grow")
-        )
-        errands.append(
-            Work(
-                kind,
-                at_ms=chance.randrange(FAULTS_FROM_MS - 300, FAULTS_UNTIL_MS),
-                partition=chance.randrange(partitions),
-                replicas=tuple(chance.sample(ids, 3)),
-            )
-        )
+        kind, at_ms = chance.choice(kinds), chance.randrange(FAULTS_FROM_MS - 300, FAULTS_UNTIL_MS)
+        errand = _move(chance, kind, at_ms, partitions, ids)
+        errands.append(errand)
+        if kind == "reassign" and chance.random() < 0.4:
+            errands.append(replace(errand, kind="cancel", at_ms=at_ms + chance.randint(5, 400)))
+        if kind == "delete" and chance.random() < 0.7:
+            errands.append(_move(chance, "create", at_ms + chance.randint(50, 600), partitions, ids))
     return sorted(errands, key=lambda errand: errand.at_ms)
 
 
-def check_profile(name: str) -> Profile:
-    return PROFILES[name]
+def _move(chance: random.Random, kind: str, at_ms: int, partitions: int, ids: list[int]) -> Work:
+    partition = chance.randrange(partitions)
+    return Work(kind, at_ms=at_ms, partition=partition, replicas=tuple(chance.sample(ids, 3)))
