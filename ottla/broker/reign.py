@@ -61,6 +61,8 @@ class Reign:
         """What the command that is at work has told, as tasks that end when it is answered."""
         self._told_us: list[asyncio.Task[None]] = []
         self._doomed: set[str] = set()
+        self._unburied: set[str] = set()
+        """Doomed topics whose replicas were stopped, but which could not be removed from the store."""
         self._under_way: set[asyncio.Task[None]] = set()
 
     # --- commands -----------------------------------------------------------------------------------------------
@@ -99,6 +101,8 @@ class Reign:
         """Brokers have come or gone: one decision about all of them."""
 
         async def work(context: Context) -> None:
+            self._doomed.update(name for name in context.doomed if name in self._unburied)
+            self._unburied.clear()
             found = await load_brokers(self._office.store)
             known = {broker.epoch for broker in context.brokers.values()}
             await self.carry_out(context, brokers.change(context, found))
@@ -145,7 +149,12 @@ class Reign:
         await _wait(told_us, None)
         await _wait(told, FOLLOW_SECONDS)
         if doomed:
-            await self._complete(lambda context: self._bury(context, doomed), waits=True)
+            try:
+                await self._complete(lambda context: self._bury(context, doomed), waits=True)
+            except KafkaError:
+                self._unburied.update(doomed)
+                self._office.ring()
+                raise
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

@@ -251,6 +251,25 @@ async def test_a_session_that_ends_before_its_own_registration_is_answered_count
 
 
 @cluster
+async def test_a_topic_that_could_not_be_buried_is_buried_when_the_store_is_back(cluster):
+    boss, second, third = await three(cluster)
+    await boss.host.create_topics([NewTopic("t", 1, 3)])
+    reign, failures = boss.host._reign, [KafkaError(ErrorCode.NOT_CONTROLLER, "cut off from the store")]
+    bury = reign._bury
+
+    async def stumble(context, names):
+        if failures:
+            raise failures.pop()
+        await bury(context, names)
+
+    reign._bury = stumble
+    with pytest.raises(KafkaError):
+        await boss.host.delete_topics(["t"])
+    await until(lambda: reign.context is not None and not reign.context.doomed)
+    assert await cluster.store.children("/brokers/topics") == []
+
+
+@cluster
 async def test_a_controller_that_was_replaced_without_knowing_is_refused_by_store_and_brokers(cluster):
     class Deaf(Flaky):
         async def watch(self, path, on_change):
