@@ -82,7 +82,13 @@ def settle(state: PartitionState, who: Voters, policy: Policy = DEFAULT_POLICY) 
     after = elect(after, who.live, policy, who.leaving)
     if after.leader_epoch > state.leader_epoch + 1:
         after = after._replace(leader_epoch=state.leader_epoch + 1)
-    return after
+    return recount(after, policy)
+
+
+def recount(state: PartitionState, policy: Policy) -> PartitionState:
+    """The state when as many must be in sync as we know of. A controller with other defaults may have left somebody
+    eligible where enough are in sync: as long as somebody is, the leader commits nothing."""
+    return state._replace(elr=()) if state.elr and len(state.isr) >= insync_min(state, policy) else state
 
 
 def leave(state: PartitionState, gone: Collection[int], policy: Policy = DEFAULT_POLICY) -> PartitionState:

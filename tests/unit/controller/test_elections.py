@@ -177,6 +177,12 @@ def test_a_life_is_new_when_no_controller_has_seen_it_and_unclean_when_it_cannot
     assert who == Voters({0, 1, 2, 3, 4}, {1, 2, 3, 4}, {2, 3, 4}, {0})
 
 
+def test_a_controller_that_wants_fewer_in_sync_leaves_nobody_eligible_for_whom_the_leader_would_wait():
+    before = state(0, "012", "0", elr=(1,))  # by a controller whose own default was 2
+    assert look(settle(before, lives("02"), Policy(1))) == (0, (0,), (), 3)
+    assert settle(before, lives("02"), TWO) is before
+
+
 ids = st.frozensets(st.integers(0, 3))
 
 
