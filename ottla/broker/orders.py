@@ -77,7 +77,7 @@ class Orders:
         self.controller_epoch = order.controller_epoch
         match order.effect:
             case ConfigChange(resource, values):
-                self._follow_config(resource, values)
+                self.follow_config(resource, values)
             case LeaderAndIsr(self._node_id, states):
                 return _judged(
                     "LeaderAndIsr", await self._replicas.leader_and_isr(order.controller_epoch, states)
@@ -118,17 +118,18 @@ class Orders:
             told()
         if controller_id != self._node_id:  # the controller says so itself, in its own time
             for name in news.deleted:
-                self._follow_config(ConfigResource(ResourceType.TOPIC, name), None)
+                self.follow_config(ConfigResource(ResourceType.TOPIC, name), None)
 
     def follow_configs(self, stored: Mapping[ConfigResource, Mapping[str, str]]) -> None:
         """These are all settings that are stored."""
         for resource in sorted(self.configs.keys() - stored.keys()):
-            self._follow_config(resource, None)
+            self.follow_config(resource, None)
         for resource, values in stored.items():
             if self.configs.get(resource) != values:
-                self._follow_config(resource, values)
+                self.follow_config(resource, values)
 
-    def _follow_config(self, resource: ConfigResource, values: Mapping[str, str] | None) -> None:
+    def follow_config(self, resource: ConfigResource, values: Mapping[str, str] | None) -> None:
+        """These are the settings of a resource now; None if it is gone."""
         if values is not None:
             self.configs[resource] = values
             self._configs.apply(resource, values)

@@ -21,9 +21,11 @@ from ottla.controller.decision import (
     ConfigChange,
     Decision,
     Effect,
+    LeaderAndIsr,
     StopReplicas,
     TopicChanged,
     TopicDoomed,
+    UpdateMetadata,
 )
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
@@ -189,7 +191,11 @@ class Reign:
                 own = BrokerLife(self._office.node_id, self._office.broker_epoch)
                 self._channels.keep([own, *(BrokerLife(b.node_id, b.epoch) for b in change.brokers)])
         for effect in decision.effects:
-            self._tell(context, effect)
+            if isinstance(effect, ConfigChange):
+                # At once, whatever our own broker is at: the next decision goes by these settings.
+                self._orders.follow_config(effect.resource, effect.values)
+            else:
+                self._tell(context, effect)
         await self._advance(context, [c.topic for c in decision.changes if isinstance(c, TopicChanged)])
 
     async def write(self, context: Context, writes: Sequence[Op]) -> None:
@@ -197,9 +203,8 @@ class Reign:
         for first in range(0, len(writes), WRITES_MAX):
             await self._office.store.multi([guard, *writes[first : first + WRITES_MAX]])
 
-    def _tell(self, context: Context, effect: Effect) -> None:
-        node_id = self._office.node_id
-        target = node_id if isinstance(effect, ConfigChange) else effect.broker
+    def _tell(self, context: Context, effect: LeaderAndIsr | StopReplicas | UpdateMetadata) -> None:
+        node_id, target = self._office.node_id, effect.broker
         broker = context.brokers.get(target)
         if target == node_id:
             broker = BrokerImage(node_id, self._office.broker_epoch, ())

@@ -334,6 +334,27 @@ async def test_settings_change_one_by_one_and_altogether(store):
 
 
 @scenario
+async def test_the_next_decision_goes_by_new_settings_though_our_own_broker_is_busy(store):
+    life = await Life(store).begin()
+    is_over = asyncio.Event()
+
+    async def leader_and_isr(controller_epoch, states):
+        await is_over.wait()
+        return {}
+
+    life.replicas.leader_and_isr = leader_and_isr
+    everybody = ConfigResource(ResourceType.BROKER, "")
+    creating = asyncio.ensure_future(life.host.create_topics([NewTopic("t")]))
+    while "t" not in (life.host._reign.context.topics if life.host._reign.context else ()):
+        await asyncio.sleep(0)
+    await life.host.alter_configs(everybody, {"min.insync.replicas": "1"})
+    assert life.configs.applied[everybody] == {"min.insync.replicas": "1"}
+    assert not creating.done()
+    is_over.set()
+    await creating
+
+
+@scenario
 async def test_settings_that_cannot_be_are_refused_and_not_stored(store):
     life = await Life(store).begin()
     await life.host.create_topics([NewTopic("t")])
