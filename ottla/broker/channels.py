@@ -49,6 +49,8 @@ class Channels:
         self._line = line
         self._retry_seconds = retry_seconds
         self._channels: dict[BrokerLife, _Channel] = {}
+        self._sent = 0
+        """Orders so far: each has its number, by which late copies are known."""
 
     def send(
         self, broker: BrokerImage, effect: Effect, controller_id: int, controller_epoch: int
@@ -58,7 +60,8 @@ class Channels:
         channel = self._channels.get(life)
         if channel is None:
             channel = self._channels[life] = self._open(broker)
-        return channel.send(Order(effect, controller_id, controller_epoch, broker.epoch))
+        self._sent += 1
+        return channel.send(Order(effect, controller_id, controller_epoch, broker.epoch, self._sent))
 
     def _open(self, broker: BrokerImage) -> "_Channel":
         if broker.node_id == self._node_id:

@@ -1,17 +1,18 @@
 """Orders as requests of Kafka's controllers, and back: LeaderAndIsr, StopReplica, UpdateMetadata.
 
 What a request has no place for does not travel: the last known leader is the controller's own business, and a broker
-needs no other broker's epoch. Only eligible replicas get a place of their own (`eligible`). A topic that is gone is
-told as Kafka tells it, by a partition whose leader is -2. No brokers at all means that they are as before: whoever
-reads it is alive, so there are some.
+needs no other broker's epoch. Only eligible replicas (`eligible`) and the number of the order get places of their own,
+tagged fields that others pass by. A topic that is gone is told as Kafka tells it, by a partition whose leader is -2. No
+brokers at all means that they are as before: whoever reads it is alive, so there are some.
 """
 
+import struct
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.broker import eligible
-from ottla.broker.orders import Answers, Order
+from ottla.broker.orders import NO_NUMBER, Answers, Order
 from ottla.controller.decision import ConfigChange, LeaderAndIsr, StopReplicas, UpdateMetadata
 from ottla.controller.partitions import is_internal
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
@@ -26,13 +27,14 @@ from ottla.protocol.messages.inter_broker import (
     UpdateMetadataRequest,
     UpdateMetadataState,
 )
-from ottla.protocol.schema import NULL_UUID
+from ottla.protocol.schema import NULL_UUID, unknown_tags
 from ottla.replication.state import NO_EPOCH, BrokerImage, Endpoint, PartitionState, TopicImage
 
 Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 
 GONE = -2
 """The leader of a partition whose topic is being deleted."""
+_NUMBER_TAG, _NUMBER = eligible.TAG + 1, struct.Struct(">q")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _Metadata = UpdateMetadataRequest
 _Broker = UpdateMetadataRequest.Broker
@@ -41,15 +43,19 @@ _Stopped = StopReplicaRequest.TopicState
 
 def request_of(order: Order) -> Request:
     """The request that carries an order."""
+    request: Request
     match order.effect:
         case LeaderAndIsr():
-            return _leader_and_isr(order, order.effect)
+            request = _leader_and_isr(order, order.effect)
         case StopReplicas():
-            return _stop_replica(order, order.effect)
+            request = _stop_replica(order, order.effect)
         case UpdateMetadata():
-            return _update_metadata(order, order.effect)
+            request = _update_metadata(order, order.effect)
         case ConfigChange():
             raise AssertionError("settings are read from the store")
+    if order.number != NO_NUMBER:
+        request.unknown_tags = {_NUMBER_TAG: _NUMBER.pack(order.number)}  # type: ignore[union-attr]  # a decorator adds it
+    return request
 
 
 def order_of(node_id: int, request: Request) -> Order:
@@ -62,7 +68,20 @@ def order_of(node_id: int, request: Request) -> Order:
             effect = StopReplicas(node_id, _stopped(request))
         case UpdateMetadataRequest():
             effect = _news(node_id, request)
-    return Order(effect, request.controller_id, request.controller_epoch, request.broker_epoch)
+    return Order(
+        effect, request.controller_id, request.controller_epoch, request.broker_epoch, _number(request)
+    )
+
+
+def _number(request: Request) -> int:
+    """Kafka's controllers do not count."""
+    data = unknown_tags(request).get(_NUMBER_TAG)
+    if data is None:
+        return NO_NUMBER
+    if len(data) != _NUMBER.size:
+        raise ProtocolError(f"{len(data)} bytes cannot be the number of an order")
+    number: int = _NUMBER.unpack(data)[0]
+    return number
 
 
 def answers_of(request: Request, response: Any) -> Answers:

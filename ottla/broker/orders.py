@@ -2,7 +2,8 @@
 
 Orders come from the controller in this process or over the wire, one after the other; the next is sent when the one
 before is answered. An order of a controller that has been replaced since, or one for an earlier life of this broker,
-is refused: whoever sent it does not know yet.
+is refused: whoever sent it does not know yet. So is a late copy of one that was followed long ago: a replica that was
+to be deleted may have been given back since, and a topic's name may be another's.
 """
 
 import logging
@@ -18,6 +19,7 @@ from ottla.replication.state import NO_EPOCH, PartitionState, TopicImage
 
 logger = logging.getLogger(__name__)
 
+NO_NUMBER = -1
 Answers = Mapping[TopicPartition, ErrorCode]
 """How each partition took an order; empty where it is about none."""
 
@@ -29,6 +31,8 @@ class Order(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int = NO_EPOCH
+    number: int = NO_NUMBER
+    """Grows from order to order of one controller."""
 
 
 class Replicas(Protocol):
@@ -61,6 +65,8 @@ class Orders:
         self.configs: dict[ConfigResource, Mapping[str, str]] = {}
         self.controller_epoch = -1
         """The newest that we have heard of."""
+        self._number = NO_NUMBER
+        """Of the last order that we have heard from that controller."""
         self.broker_epoch = NO_EPOCH
         """Our own: who registers says which it is."""
         self.on_told: Callable[[], object] | None = None
@@ -74,7 +80,7 @@ class Orders:
         """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH."""
         self._check_controller(order)
         self._check_life(order)
-        self.controller_epoch = order.controller_epoch
+        self._check_turn(order)
         match order.effect:
             case ConfigChange(resource, values):
                 self.follow_config(resource, values)
@@ -105,6 +111,18 @@ class Orders:
                 ErrorCode.STALE_BROKER_EPOCH,
                 f"the order is for broker {self._node_id} in epoch {order.broker_epoch}, now it is {self.broker_epoch}",
             )
+
+    def _check_turn(self, order: Order) -> None:
+        """No order is sent before the last one is answered: a smaller number is that of a copy that was on its way for
+        long. The same number again means that our answer got lost."""
+        is_new = order.controller_epoch > self.controller_epoch
+        if not is_new and NO_NUMBER < order.number < self._number:
+            raise KafkaError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"order {order.number} comes late: order {self._number} has been followed",
+            )
+        self.controller_epoch = order.controller_epoch
+        self._number = order.number if is_new else max(self._number, order.number)
 
     def _update_metadata(self, news: UpdateMetadata, controller_id: int) -> None:
         """A message that was sent twice may come late: what we know better stays."""

@@ -2,6 +2,7 @@
 
 import uuid
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,9 +95,9 @@ def through_the_wire(message, version):
     return decode_exactly(type(message), encode_bytes(message, version), version)
 
 
-@given(effects, ints, ints, ints)
-def test_an_order_is_the_same_on_the_other_side(effect, controller, controller_epoch, broker_epoch):
-    order = Order(effect, controller, controller_epoch, broker_epoch)
+@given(effects, ints, ints, ints, st.integers(-1, 2**63 - 1))
+def test_an_order_is_the_same_on_the_other_side(effect, controller, controller_epoch, broker_epoch, number):
+    order = Order(effect, controller, controller_epoch, broker_epoch, number)
     request = request_of(order)
     version = api_of(declaration(type(request)).api_key).versions.last
     assert order_of(NODE, through_the_wire(request, version)) == order
@@ -115,6 +116,13 @@ def test_each_stopped_partition_is_answered_for(found):
     request = request_of(Order(StopReplicas(NODE, found), 1, 2, 3))
     answers = dict.fromkeys(found, ErrorCode.NONE)
     assert answers_of(request, through_the_wire(stop_replica_response(answers), 4)) == answers
+
+
+def test_half_a_number_makes_no_sense():
+    request = request_of(Order(StopReplicas(NODE, {}), 1, 2, 3, 4))
+    request.unknown_tags = {tag: data[1:] for tag, data in request.unknown_tags.items()}
+    with pytest.raises(ProtocolError, match="7 bytes cannot be the number of an order"):
+        order_of(NODE, request)
 
 
 def test_half_a_topic_makes_no_sense():

@@ -2,10 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from ottla.broker.orders import Order, Orders, failed
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.decision import ConfigChange, LeaderAndIsr, StopReplicas, UpdateMetadata
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.replication.state import BrokerImage
 from tests.unit.broker.controlled import FakeConfigs, FakeReplicas, WatchedMetadata
@@ -23,8 +25,8 @@ class Told:
         self.configs = FakeConfigs(self.calls)
         self.orders = Orders(0, self.replicas, self.metadata, self.configs)
 
-    def tell(self, effect):
-        return asyncio.run(self.orders.follow(Order(effect, 3, 8)))
+    def tell(self, effect, epoch=8, number=-1):
+        return asyncio.run(self.orders.follow(Order(effect, 3, epoch, number=number)))
 
 
 def test_partitions_are_led_and_stopped():
@@ -34,6 +36,26 @@ def test_partitions_are_led_and_stopped():
     told.tell(StopReplicas(0, {TopicPartition("t", 0): True}))
     assert told.replicas.states == {}
     assert told.replicas.deleted == {TopicPartition("t", 0)}
+
+
+def test_a_late_copy_of_an_order_does_not_delete_what_was_given_back_since():
+    told = Told()
+    stop, again = StopReplicas(0, {TopicPartition("t", 0): True}), LeaderAndIsr(0, (state(1, "10", "1"),))
+    told.tell(stop, number=4)
+    told.tell(stop, number=4)  # nobody has heard the answer: that is no late copy
+    told.tell(again, number=7)
+    with pytest.raises(KafkaError, match="STALE_CONTROLLER_EPOCH"):
+        told.tell(stop, number=4)
+    assert TopicPartition("t", 0) in told.replicas.states
+    told.tell(stop, epoch=9, number=0)  # the next controller counts anew
+    assert told.replicas.states == {}
+
+
+def test_orders_without_a_number_are_followed_as_they_come():
+    told = Told()
+    told.tell(LeaderAndIsr(0, (state(0, "0", "0"),)), number=7)
+    told.tell(StopReplicas(0, {TopicPartition("t", 0): True}))
+    assert told.replicas.states == {}
 
 
 def test_partitions_on_a_failed_disk_are_returned(caplog):
