@@ -17,16 +17,6 @@ from ottla.testing.simulation.cluster.sometimes import RUNS_MIN, SOMETIMES
 from tests.simulation.seeds import seeds
 
 ROOT = Path(__file__).parent.parent.parent
-REGRESSIONS = [
-    (223, "forever"),  # a dead follower that had everything was proposed again and again, with one that lived
-    (615, "forever"),  # one that was refused kept another out
-    (496, "forever"),  # nobody led, and a setting made those forgotten who could have
-    (171, "stragglers"),  # a leader spoke for a life that it no longer had
-    (1908, "moves"),  # and was refused for it for good
-    (665, "default"),  # a session was over before its registration was answered
-    (5, "unlimited"),
-    (34, "forever"),  # a broker did not register again after its first attempt had failed
-]
 PROGRAM = """
 from ottla.testing.simulation.cluster.runner import run_seed
 for seed in range(7):
@@ -39,12 +29,6 @@ def test_every_promise_is_kept(profile):
     for seed in seeds(8):
         result = run_seed(10_000 + seed, profile)
         assert result.violation is None, f"{result.command}\n{result.violation}"
-
-
-@pytest.mark.parametrize(("seed", "profile"), REGRESSIONS)
-def test_what_was_broken_once_holds(seed, profile):
-    result = run_seed(seed, profile)
-    assert result.violation is None, result.violation
 
 
 def test_a_seed_runs_the_same_way_whatever_strings_hash_to():
