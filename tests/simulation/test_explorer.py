@@ -61,7 +61,7 @@ def partition_of(moves, at):
 
 def test_a_replica_that_is_thawed_and_frozen_is_the_same():
     moves = Moves(Scope("any", "anything"))
-    workshop = Workshop(min_insync_replicas=2)
+    workshop = Workshop()
     leader, follower = partition_of(moves, 0), partition_of(moves, 1)
     leader = workshop.append(leader, 0)
     assert leader.entries == (A,)
@@ -74,7 +74,7 @@ def test_of_a_dead_broker_the_log_is_left_and_a_power_loss_leaves_less():
     replica = Replica(2, life=4, entries=(A, B), high_watermark=2)
     assert down(replica).entries == (A, B)
     assert down(replica, cut_at=1).entries == (A,)
-    reborn = born(down(replica))
+    reborn = born(down(replica), 2)
     assert (reborn.life, reborn.is_up, reborn.high_watermark) == (5, True, 0)
 
 

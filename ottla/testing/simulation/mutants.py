@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ottla.broker.orders import Orders
-from ottla.controller import alterations, elections
+from ottla.broker.reign import Reign
+from ottla.controller import alterations, configs, elections
+from ottla.core.watermark import Watermark
 from ottla.replication.following import Following
 from ottla.replication.leading import Leading
 from ottla.replication.partition import Partition
 from ottla.replication.progress import Progress
 from ottla.storage.producers import Producers
 from ottla.testing.simulation import mutations as m
+from ottla.testing.simulation.cluster.replicas import SimReplicas
 
 
 class Patch(NamedTuple):
@@ -250,6 +253,49 @@ MUTANTS = {
             "T15: a batch that a client repeats is written again",
             (Patch(Producers, "check", m.always(None)),),
             scope="retries",
+        ),
+        Mutant(
+            "unfenced-controller",
+            "T8: the writes of a controller are not bound to its epoch",
+            (Patch(Reign, "write", m.writes_unfenced),),
+            profile="default",
+        ),
+        Mutant(
+            "stale-controllers",
+            "T8: orders of a controller that was replaced are followed (11)",
+            (
+                Patch(Orders, "_check_controller", m.always(None)),
+                Patch(SimReplicas, "_is_stale", m.always(False)),
+            ),
+            profile="default",
+        ),
+        Mutant(
+            "min-insync-keeps-elr",
+            "KIP-966: whoever was eligible stays so when min.insync.replicas changes",
+            (Patch(configs, "clears_elr", m.always(False)),),
+            scope="fewer-in-sync",
+            redundant="a leader that hears of eligible replicas commits nothing; before it hears, all of them count",
+        ),
+        Mutant(
+            "min-insync-keeps-elr-unheard",
+            "the same, and the leader does not care who is eligible",
+            (
+                Patch(configs, "clears_elr", m.always(False)),
+                Patch(Partition, "may_be_outvoted", m.outvoted_by_numbers_only),
+            ),
+            scope="fewer-in-sync",
+        ),
+        Mutant(
+            "outvoted-by-numbers",
+            "KIP-966: a leader commits while somebody is eligible, if it takes its ISR for large enough",
+            (Patch(Partition, "may_be_outvoted", m.outvoted_by_numbers_only),),
+            scope="more-in-sync",
+        ),
+        Mutant(
+            "acknowledges-at-once",
+            "a record is acknowledged to acks=all as soon as the leader has it",
+            (Patch(Watermark, "on_reach", m.acknowledges_at_once),),
+            profile="default",
         ),
     )
 }

@@ -3,9 +3,14 @@
 Each takes the place of the one that it is named after in `mutants`. Whatever it does wrong, somebody once did.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from ottla.broker.reign import Reign
+from ottla.controller.context import Context
 from ottla.core.errors import KafkaError
+from ottla.core.watermark import Waiter, Watermark
+from ottla.metadata.store import Op
 from ottla.replication.exchange import BrokerLife, FetchQuestion, Proposal
 from ottla.replication.following import Following
 from ottla.replication.leading import Leading
@@ -211,3 +216,23 @@ def last_leader_first(original: Original) -> Any:
         return found
 
     return _elect_clean
+
+
+# --- hosts --------------------------------------------------------------------------------------------------------
+
+
+def writes_unfenced(original: Original) -> Any:
+    """Whoever once was controller writes, as long as nobody else has written the same node."""
+
+    async def write(self: Reign, context: Context, writes: Sequence[Op]) -> None:
+        if writes:
+            await self._office.store.multi(list(writes))
+
+    return write
+
+
+def acknowledges_at_once(original: Original) -> Any:
+    def on_reach(self: Watermark, offset: int, told: Any) -> Waiter:
+        return original(self, min(offset, self.value), told)  # type: ignore[no-any-return]
+
+    return on_reach

@@ -25,6 +25,7 @@ class Ledger(NamedTuple):
     unclean: tuple[int, ...] = ()
     """Who has died uncleanly and is not in sync again."""
     hand_overs: int = 0
+    settings: int = 0
     kills: int = 0
     power_losses: int = 0
     stops: int = 0

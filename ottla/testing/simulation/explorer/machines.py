@@ -81,8 +81,8 @@ class Knowledge(NamedTuple):
 class Machines:
     """Everything is asked for, and answered, by number."""
 
-    def __init__(self, min_insync_replicas: int, *, keeps_old_orders: bool) -> None:
-        self._workshop, self._clerk = Workshop(min_insync_replicas), Clerk(min_insync_replicas)
+    def __init__(self, *, keeps_old_orders: bool) -> None:
+        self._workshop, self._clerk = Workshop(), Clerk()
         self._keeps_old_orders = keeps_old_orders
         self.replicas: Numbered[Replica] = Numbered()
         self.offices: Numbered[Office] = Numbered()
@@ -95,8 +95,18 @@ class Machines:
 
     def _remember(self) -> None:
         brokers = self.follow_orders, self.append, self.question, self.answer, self.propose
-        leaders = self.fetch, self.fetch_late, self.handle, self.handle_late, self.look, self.hand_over
-        for step in (*brokers, *leaders, self.due, self.knowledge, self.prune, self.post, self.judge):
+        leaders = self.fetch, self.fetch_late, self.handle, self.handle_late
+        controllers = self.look, self.hand_over, self.set_min_insync
+        for step in (
+            *brokers,
+            *leaders,
+            *controllers,
+            self.due,
+            self.knowledge,
+            self.prune,
+            self.post,
+            self.judge,
+        ):
             setattr(self, step.__name__, cache(step))
 
     # --- brokers --------------------------------------------------------------------------------------------------
@@ -178,6 +188,10 @@ class Machines:
 
     def hand_over(self, office: int, broker: int) -> tuple[int, Orders]:
         after, orders = self._clerk.hand_over(self.offices[office], broker)
+        return self._office(office, after), orders
+
+    def set_min_insync(self, office: int, value: int) -> tuple[int, Orders]:
+        after, orders = self._clerk.set_min_insync(self.offices[office], value)
         return self._office(office, after), orders
 
     def _office(self, before: int, after: Office) -> int:

@@ -49,7 +49,7 @@ class Moves:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.machines = Machines(scope.min_insync_replicas, keeps_old_orders=scope.old_orders)
+        self.machines = Machines(keeps_old_orders=scope.old_orders)
         self.trying = Move("begin")
         """The move that is being made: of interest if it fails."""
 
@@ -58,10 +58,10 @@ class Moves:
         machines, leader = self.machines, REPLICAS[0]
         state = PartitionState(TOPIC.topic, TOPIC_ID, TOPIC.partition, leader, 0, 0, REPLICAS, REPLICAS)
         lives = tuple((0, NOTHING) for _ in REPLICAS)
-        office = Office(state, lives, lives, (0,) * len(REPLICAS))
-        a, b, c = (
-            machines.follow_orders(machines.replicas.number(Replica(id, life=0)), state) for id in REPLICAS
-        )
+        least = self.scope.min_insync_replicas
+        office = Office(state, lives, lives, (0,) * len(REPLICAS), min_insync=least)
+        empty = [machines.replicas.number(Replica(id, life=0, min_insync=least)) for id in REPLICAS]
+        a, b, c = (machines.follow_orders(number, state) for number in empty)
         heard = tuple(Order(id, 0, state) for id in REPLICAS) if self.scope.old_orders else ()
         office_number, mail = machines.offices.number(office), machines.mail.number(heard)
         return Situation((a, b, c), office_number, mail, NO_FLIGHT, machines.ledgers.number(Ledger()))
@@ -87,6 +87,10 @@ class Moves:
             after = machines.follow_orders(number, order.state)
             if after != number:
                 yield move, self._put(now, at, after)
+        least = machines.offices[now.office].min_insync
+        if replica.min_insync != least:
+            after = machines.replicas.number(replica._replace(min_insync=least))
+            yield self._try("hear setting", at, least), self._put(now, at, after)
 
     def _lead(self, now: Situation, at: int, replica: Replica) -> Iterator[Next]:
         machines, number, reign = self.machines, now.replicas[at], replica.reign
@@ -192,7 +196,8 @@ class Moves:
         is_registered = office.registered[at] != GONE
         if not replica.is_up:
             previous = replica.life if replica.is_clean else NOTHING
-            yield self._try("birth", at), self._register(now, at, born(replica), previous)
+            newborn = born(replica, office.min_insync)
+            yield self._try("birth", at), self._register(now, at, newborn, previous)
             if is_registered:
                 yield self._try("expire", at), self._deregister(now, at)
             return
@@ -256,6 +261,12 @@ class Moves:
             after, orders = machines.look(now.office)
             if self._is_within(after):
                 yield move, self._put(now, office=after, mail=machines.post(now.mail, orders))
+        for least in self.scope.settings[ledger.settings : ledger.settings + 1]:
+            counted = machines.ledgers.number(ledger._replace(settings=ledger.settings + 1))
+            move = self._try("set", NOTHING, least)
+            after, orders = machines.set_min_insync(now.office, least)
+            mail = machines.post(now.mail, orders)
+            yield move, self._put(now, office=after, mail=mail, ledger=counted)
         for id in self.scope.hand_overs[ledger.hand_overs : ledger.hand_overs + 1]:
             if id in office.state.isr and id != office.state.leader and office.seen[id - 1] != GONE:
                 counted = machines.ledgers.number(ledger._replace(hand_overs=ledger.hand_overs + 1))

@@ -5,14 +5,16 @@ What the store says of brokers and what the controller has seen of it are kept a
 
 from typing import NamedTuple
 
-from ottla.controller import alterations, brokers, elections
-from ottla.controller.context import Context, Policy, StoredEpoch, StoredTopic
+from ottla.controller import alterations, brokers, configs, elections
+from ottla.controller.commands import ConfigResource, ResourceType
+from ottla.controller.context import Context, Policy, StoredConfig, StoredEpoch, StoredTopic
 from ottla.controller.decision import Decision, LeaderAndIsr
 from ottla.core.errors import KafkaError
 from ottla.replication.exchange import Proposal
 from ottla.replication.state import NO_EPOCH, BrokerImage, PartitionState, TopicImage
 from ottla.testing.simulation.explorer.replicas import REPLICAS, TOPIC, TOPIC_ID
 
+_SETTINGS = ConfigResource(ResourceType.TOPIC, TOPIC.topic)
 GONE = (NO_EPOCH, NO_EPOCH)
 """Of a broker: not registered."""
 
@@ -34,6 +36,7 @@ class Office(NamedTuple):
     stored: tuple[int, ...]
     """The last life of each broker that the controller has written down."""
     alterations: int = 0
+    min_insync: int = 2
 
 
 Orders = tuple[Order, ...]
@@ -41,9 +44,6 @@ Orders = tuple[Order, ...]
 
 class Clerk:
     """Lets the controller decide. A decision is written at once: what only one controller does cannot conflict."""
-
-    def __init__(self, min_insync_replicas: int) -> None:
-        self._policy = Policy(min_insync_replicas)
 
     def look(self, office: Office) -> tuple[Office, Orders]:
         """The controller sees who lives now."""
@@ -71,7 +71,15 @@ class Clerk:
         orders = tuple(Order(id, life[0], state) for id, life in lives if life != GONE)
         return office._replace(state=state), orders
 
+    def set_min_insync(self, office: Office, value: int) -> tuple[Office, Orders]:
+        """Somebody changes min.insync.replicas."""
+        context = self._context(office)
+        decision = configs.alter(context, _SETTINGS, {configs.MIN_INSYNC: str(value)})
+        after, orders = self._after(office, context, decision)
+        return after._replace(min_insync=value), orders
+
     def _context(self, office: Office) -> Context:
+        policy = Policy(office.min_insync)
         image = TopicImage(TOPIC.topic, TOPIC_ID, (office.state,))
         return Context(
             controller_id=0,
@@ -84,7 +92,8 @@ class Clerk:
                 for id, life in zip(REPLICAS, office.stored, strict=True)
                 if life != NO_EPOCH
             },
-            policy=lambda topic: self._policy,
+            configs={_SETTINGS: StoredConfig({configs.MIN_INSYNC: str(office.min_insync)}, 0)},
+            policy=lambda topic: policy,
         )
 
     def _after(self, office: Office, context: Context, decision: Decision) -> tuple[Office, Orders]:

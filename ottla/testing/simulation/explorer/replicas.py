@@ -62,6 +62,8 @@ class Replica(NamedTuple):
     """The leader epoch in which it follows."""
     shown: int = 0
     """How far consumers may read."""
+    min_insync: int = 2
+    """min.insync.replicas, as far as this broker has heard."""
 
     @property
     def leader_epoch(self) -> int:
@@ -84,11 +86,8 @@ class Stuck(AssertionError):
 class Workshop:
     """Makes replicas of replicas, by letting the real machines run."""
 
-    def __init__(self, min_insync_replicas: int) -> None:
-        self._config = Config(min_insync_replicas)
-
     def thaw(self, replica: Replica) -> Partition:
-        log = ObjectLog(self._config)
+        log = ObjectLog(Config(replica.min_insync))
         log.append_fetched([_record(entry, at) for at, entry in enumerate(replica.entries)], _NOW_MS)
         log.advance_high_watermark(replica.high_watermark)
         partition = Partition(replica.broker, TOPIC, TOPIC_ID, cast(Log, log))
@@ -188,9 +187,9 @@ def down(replica: Replica, *, cut_at: int | None = None, is_clean: bool = False)
     return Replica(replica.broker, replica.life, replica.entries[:cut_at], is_up=False, is_clean=is_clean)
 
 
-def born(replica: Replica) -> Replica:
-    """The next life. The high watermark that was on the disk is as old as can be."""
-    return Replica(replica.broker, replica.life + 1, replica.entries)
+def born(replica: Replica, min_insync: int) -> Replica:
+    """The next life. The high watermark that was on the disk is as old as can be; settings are read from the store."""
+    return Replica(replica.broker, replica.life + 1, replica.entries, min_insync=min_insync)
 
 
 def freeze(partition: Partition) -> Replica:
@@ -205,6 +204,7 @@ def freeze(partition: Partition) -> Replica:
         reign=None if partition.leading is None else _freeze_reign(partition.leading),
         follows=None if following is None else following.leader_epoch,
         shown=partition.fetchable_end(0),
+        min_insync=partition.config.min_insync_replicas,
     )
 
 

@@ -21,6 +21,8 @@ class Scope:
     hand_overs: tuple[int, ...] = ()
     """Whom the controller lets lead, one after the other, for no reason, if they are in sync. Brokers are all alike, so
     that the first leader's successor may as well be broker 2."""
+    settings: tuple[int, ...] = ()
+    """What min.insync.replicas is set to, one after the other."""
     kills: int = 0
     """kill -9: what was written is kept."""
     power_losses: int = 0
@@ -183,6 +185,23 @@ _SCOPES = (
         records=1,
         expiries=1,
         is_prompt=True,
+        fetches_at_once=True,
+    ),
+    Scope(
+        "more-in-sync",
+        "min.insync.replicas grows, and brokers hear of it late",
+        records=1,
+        leader_epochs=0,
+        min_insync_replicas=1,
+        settings=(2,),
+        fetches_at_once=True,
+    ),
+    Scope(
+        "fewer-in-sync",
+        "min.insync.replicas falls, and brokers hear of it late",
+        records=1,
+        leader_epochs=0,
+        settings=(1,),
         fetches_at_once=True,
     ),
     Scope(

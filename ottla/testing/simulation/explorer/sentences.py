@@ -56,6 +56,10 @@ def sentence(machines: Machines, before: Situation, move: Move) -> str:
         case "look":
             office, _ = machines.look(before.office)
             return f"the controller sees who lives: {_state(machines.offices[office].state)}"
+        case "set":
+            return f"min.insync.replicas is set to {what[0]}"
+        case "hear setting":
+            return f"{name} hears that min.insync.replicas is {what[0]}"
         case "hand over":
             return f"the controller lets {name} lead"
         case "late question" | "late answer" | "late proposal":
