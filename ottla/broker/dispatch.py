@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PRODUCE, API_VERSIONS, WRITE_TXN_MARKERS = 0, 18, 27
-EXEMPT = frozenset({WRITE_TXN_MARKERS})
-"""Never throttled: others wait for the end of a transaction, and the answer has no place to tell of it."""
+CONTROL = (4, 5, 6, 7)
+EXEMPT = frozenset({*CONTROL, WRITE_TXN_MARKERS})
+"""Never throttled: others wait for the controller, or for the end of a transaction, and the answer has no place to tell
+of it."""
 Fault = Callable[[Call, Any], KafkaError | float | Awaitable[None] | None]
 """A hook of tests: an error to answer with, seconds or something else to wait for first, or None to let it pass. One
 that is false is not asked: requests take the way they take in production."""

@@ -153,6 +153,7 @@ class ControllerHost:
     def abandon(self) -> None:
         """Stand for election no more, as a crash would have it."""
         self._standing.abandon()
+        self._office.resign()
         self._reign.forget()
 
     async def hang_up(self) -> None:

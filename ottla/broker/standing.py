@@ -99,12 +99,14 @@ class Standing:
             await self._wait_for_news(due)
 
     async def _wait_for_news(self, until: float) -> None:
-        is_timed = self._rebalancing.seconds() is not None
-        limit = max(0.0, until - asyncio.get_running_loop().time()) if is_timed else None
+        """Or until it is time to look at leadership."""
+        bell, loop = self._office.bell, asyncio.get_running_loop()
+        timer = loop.call_at(until, bell.set) if self._rebalancing.seconds() is not None else None
         try:
-            await asyncio.wait_for(self._office.bell.wait(), limit)
-        except TimeoutError:
-            return
+            await bell.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def _attend(self) -> None:
         """See what has changed in the store, and do what follows from it."""
