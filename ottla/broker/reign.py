@@ -19,6 +19,7 @@ from ottla.controller.context import Context, Policy
 from ottla.controller.decision import (
     BrokersChanged,
     ConfigChange,
+    ConfigStored,
     Decision,
     Effect,
     LeaderAndIsr,
@@ -196,7 +197,10 @@ class Reign:
                 self._orders.follow_config(effect.resource, effect.values)
             else:
                 self._tell(context, effect)
-        await self._advance(context, [c.topic for c in decision.changes if isinstance(c, TopicChanged)])
+        changed = [change.topic for change in decision.changes if isinstance(change, TopicChanged)]
+        if any(isinstance(change, ConfigStored) for change in decision.changes):
+            changed += [topic.image for topic in context.topics.values()]
+        await self._advance(context, changed)
 
     async def write(self, context: Context, writes: Sequence[Op]) -> None:
         guard = Check(ControllerEpochNode.path, context.epoch_version)
@@ -231,7 +235,7 @@ class Reign:
             logger.error("broker %d could not follow the controller", broker, exc_info=error)
 
     async def _advance(self, context: Context, changed: Sequence[TopicImage]) -> None:
-        """Replicas that were to be added may be in sync by now."""
+        """Replicas that were to be added may be in sync by now, or fewer have to be."""
         if any(state.adding or state.removing for topic in changed for state in topic.partitions):
             from ottla.controller import reassignment
 

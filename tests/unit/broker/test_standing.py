@@ -6,7 +6,8 @@ import functools
 import pytest
 
 from ottla.broker.standing import Rebalancing
-from ottla.controller.commands import NewTopic
+from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
+from ottla.controller.configs import MIN_INSYNC
 from ottla.controller.preferred import ElectionType
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
@@ -137,6 +138,22 @@ async def test_a_partition_moves_when_its_new_replica_is_in_sync(cluster):
     assert await boss.host.reassignments() == {}
     await until(lambda: others[0].replicas.deleted == {WHERE})
     await until(lambda: not cluster.store._shared.tree.children("/admin/deleted_replicas"))
+
+
+@cluster
+async def test_a_move_that_was_taken_back_is_over_when_the_settings_ask_for_fewer_in_sync(cluster):
+    boss = await cluster.start(0)
+    others = [await cluster.start(node_id) for node_id in (1, 2)]
+    await until(lambda: len(boss.metadata.brokers) == 3)
+    await boss.host.create_topics([NewTopic("t", assignments={0: [0, 1]}, configs={MIN_INSYNC: "2"})])
+    await boss.host.reassign({WHERE: [0, 1, 2]})
+    await until(lambda: shown(boss).replicas == (0, 1, 2))
+    await caught_up(boss, boss, others[1])  # 1 lags behind
+    await boss.host.reassign({WHERE: None})
+    await until(lambda: shown(boss).removing == (2,))
+    await boss.host.alter_configs(ConfigResource(ResourceType.TOPIC, "t"), {MIN_INSYNC: "1"})
+    assert await boss.host.reassignments() == {}
+    await until(lambda: shown(boss).replicas == (0, 1))
 
 
 @cluster
