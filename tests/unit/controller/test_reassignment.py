@@ -302,6 +302,13 @@ def test_moves_of_many_partitions_complete_together():
     assert [len(stop.partitions) for stop in effects(decision, StopReplicas)] == [300]
 
 
+def test_a_move_is_over_in_whatever_order_the_store_names_those_that_go():
+    context = moving([0, 1, 2], [3, 4, 5])
+    put(context, isr=(3, 4, 5, 0, 1, 2), removing=(2, 0, 1))
+    advance(context)
+    assert sides(context) == ((3, 4, 5), (), ())
+
+
 # --- changing and cancelling ----------------------------------------------------------------------------------------
 
 
