@@ -42,6 +42,8 @@ class Mutant:
     """The scope in which the explorer finds it."""
     profile: str = ""
     seeds: tuple[int, ...] = ()
+    unseats: bool = False
+    """Is the controller unseated time and again?"""
     redundant: str = ""
     """Why nothing is lost without this fix, where that is so: the explorer finds nothing in `scope`."""
 
@@ -259,6 +261,7 @@ MUTANTS = {
             "T8: the writes of a controller are not bound to its epoch",
             (Patch(Reign, "write", m.writes_unfenced),),
             profile="default",
+            unseats=True,
         ),
         Mutant(
             "stale-controllers",
@@ -268,6 +271,7 @@ MUTANTS = {
                 Patch(SimReplicas, "_is_stale", m.always(False)),
             ),
             profile="default",
+            unseats=True,
         ),
         Mutant(
             "min-insync-keeps-elr",

@@ -187,6 +187,12 @@ class SimStore:
             self.on_write(plan.changes)
         return plan.results
 
+    def remove(self, path: str) -> None:
+        """Somebody at the store's own shell removes a node of a session, if it is there."""
+        seat = next((each for each in self.seats.values() if path in self.tree.owned_by(each.id)), None)
+        if seat is not None:
+            self.write([Delete(path)], seat)
+
     def _tell(self, path: str) -> None:
         for seat in self.seats.values():
             if path in seat.watched and seat.answers is not None:

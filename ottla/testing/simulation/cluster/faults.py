@@ -18,6 +18,7 @@ KINDS = {
     "slow": "every message to and from it takes longer",
     "cut": "links are cut, in one direction or both",
     "store-cut": "a broker does not reach the metadata store any more, or does not hear from it",
+    "unseat": "an operator removes the controller's node from the store, as one does to have another one elected",
     "unknown": "answers of the store get lost: nobody knows whether a write was done",
 }
 ROLES = ("controller", "leader")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from ottla.metadata.paths import ControllerNode
 from ottla.replication.state import NO_LEADER
 from ottla.testing.simulation.cluster.broker import SimBroker
 from ottla.testing.simulation.cluster.faults import FOR_EVER, UNCLEAN, Fault
@@ -49,7 +50,7 @@ class Injection:
 
     def _inject(self, fault: Fault) -> None:
         victim = self._victim(fault.who)
-        if victim is None and fault.kind not in ("blackout", "unknown"):
+        if victim is None and fault.kind not in ("blackout", "unknown", "unseat"):
             return
         if fault.kind in UNCLEAN and not self._may_die(fault):
             return
@@ -60,6 +61,8 @@ class Injection:
         if fault.kind == "blackout":
             for broker in self._brokers.values():
                 self._power(fault, broker)
+        elif fault.kind == "unseat":
+            self._store.remove(ControllerNode.path)
         elif fault.kind == "unknown":
             self._store.hiccup = fault.chance
             self._world.after(fault.lasts_ms, self._calm_store)
