@@ -13,8 +13,10 @@ that a broker gets back may remain on it for a while.
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 
+from ottla.controller import tables
 from ottla.controller.context import Context
 from ottla.controller.decision import Decision, DeletionStored, ReplicasDeleted, StopReplicas
+from ottla.controller.tables import ReplicaPhase
 from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import DeletedReplicasNode
 from ottla.metadata.store import Create, Delete, Set
@@ -44,8 +46,12 @@ def strike(context: Context, holder: Holder, partitions: Collection[int]) -> Dec
 
 
 def confirm(context: Context, broker: int, partitions: Collection[TopicPartition]) -> Decision:
-    """A broker has answered StopReplicas without an error: it has deleted these. Call it for every such answer."""
+    """A broker has answered StopReplicas without an error: it has deleted these. Call it for every such answer.
+
+    Who has died since remains on the list, and is asked again in its next life."""
     decision = Decision()
+    if broker not in context.brokers:
+        return decision
     gone: dict[str, set[int]] = {}
     for partition in partitions:
         gone.setdefault(partition.topic, set()).add(partition.partition)
@@ -86,6 +92,7 @@ def _store(context: Context, holder: Holder, topic: str, owed: Iterable[int], de
     partitions = tuple(sorted(owed))
     if partitions == (known.partitions if known else ()):
         return
+    _check_moves(context, holder, topic, set(known.partitions if known else ()), set(partitions))
     path, data = DeletedReplicasNode.path(*holder), DeletedReplicasNode(topic, partitions).encode()
     if known is None:
         decision.writes.append(Create(path, data))
@@ -95,3 +102,22 @@ def _store(context: Context, holder: Holder, topic: str, owed: Iterable[int], de
         decision.writes.append(Delete(path, known.version))
     version = 0 if known is None else known.version + 1
     decision.changes.append(DeletionStored(*holder, topic, partitions, version))
+
+
+def _check_moves(
+    context: Context, holder: Holder, topic: str, before: Collection[int], after: Collection[int]
+) -> None:
+    """Whoever gets on the list had a replica; whoever gets off it has deleted it, or has been given it back."""
+    broker, topic_id = holder
+    stored = context.topics.get(topic) or context.doomed.get(topic)
+    is_known = stored is not None and stored.image.topic_id == topic_id
+    states = stored.image.partitions if stored is not None and is_known else ()
+    owed = tables.owed_phase(broker, context.brokers)
+    for index in sorted({*before, *after}):
+        state = states[index] if index < len(states) else None
+        is_assigned = topic in context.topics and state is not None and broker in state.replicas
+        if index not in before:
+            had = tables.replica_phase(state, broker, context.brokers)
+            tables.check_replica_path(had, ReplicaPhase.OFFLINE, owed)
+        elif index not in after and not is_assigned:
+            tables.check_replica_path(owed, ReplicaPhase.DELETION_SUCCESSFUL, ReplicaPhase.NON_EXISTENT)

@@ -6,6 +6,7 @@ is written is held against these tables first. A move that is not in them is a b
 
 from collections.abc import Collection, Mapping
 from enum import Enum
+from itertools import pairwise
 from typing import TypeVar
 
 from ottla.controller.context import NO_STATE
@@ -74,8 +75,19 @@ def replica_phase(state: PartitionState | None, broker: int, live: Collection[in
     return ReplicaPhase.ONLINE if broker in live and broker not in state.offline else ReplicaPhase.OFFLINE
 
 
+def owed_phase(broker: int, live: Collection[int]) -> ReplicaPhase:
+    """What a replica is that a broker has lost and still has to delete: who lives is told to, again and again."""
+    return ReplicaPhase.DELETION_STARTED if broker in live else ReplicaPhase.DELETION_INELIGIBLE
+
+
 def check_replica_move(before: ReplicaPhase, after: ReplicaPhase) -> None:
     assert before in REPLICA_PREDECESSORS[after], f"a replica went from {before.value} to {after.value}"
+
+
+def check_replica_path(*phases: ReplicaPhase) -> None:
+    """Some moves are made in one step: each of them must be one of the table."""
+    for before, after in pairwise(phases):
+        check_replica_move(before, after)
 
 
 def check_state(state: PartitionState, before: PartitionState | None = None) -> None:

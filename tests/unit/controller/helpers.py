@@ -70,5 +70,5 @@ def effects(decision: Decision, kind: type[Effect]) -> list[Effect]:
 def state(leader: int, replicas: str, isr: str, **more: object) -> PartitionState:
     """Replicas and ISR as digits: '012'."""
     ids = tuple(map(int, replicas)), tuple(map(int, isr))
-    fields = {"leader_epoch": 3, "partition_epoch": 7, **more}
-    return PartitionState("t", TOPIC_ID, 0, leader, replicas=ids[0], isr=ids[1], **fields)
+    fields = {"topic_id": TOPIC_ID, "leader_epoch": 3, "partition_epoch": 7, **more}
+    return PartitionState("t", partition=0, leader=leader, replicas=ids[0], isr=ids[1], **fields)

@@ -2,14 +2,17 @@
 
 import uuid
 
+import pytest
+
 from ottla.controller import deletions, topics
 from ottla.controller.commands import NewTopic
+from ottla.controller.context import StoredTopic
 from ottla.controller.decision import Decision, StopReplicas
 from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import DeletedReplicasNode
 from ottla.metadata.store import Create, Delete, Set
 from ottla.replication.state import TopicImage
-from tests.unit.controller.helpers import TOPIC_ID, broker, carried_out, cluster, effects, with_topic
+from tests.unit.controller.helpers import TOPIC_ID, broker, carried_out, cluster, effects, state, with_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NODES = {"t": ["/brokers/topics/t"]}
@@ -86,11 +89,23 @@ def test_a_partition_that_nobody_ever_led_is_on_nobodys_list():
     assert context.deletions == {}
 
 
+def on_broker_1_and_2(topic_id: uuid.UUID) -> TopicImage:
+    led = state(1, "12", "12", topic_id=topic_id)
+    return TopicImage("t", topic_id, tuple(led._replace(partition=index) for index in range(6)))
+
+
 def owing(*partitions: int, topic_id: uuid.UUID = TOPIC_ID):
+    """A cluster in which broker 1 has lost these partitions, and their topic is gone."""
     context = cluster(0, 1, 2)
-    image = IMAGE._replace(topic_id=topic_id)
-    carried_out(context, deletions.enlist(context, image, {1: partitions}))
+    lose(context, on_broker_1_and_2(topic_id), {1: partitions})
     return context
+
+
+def lose(context, image: TopicImage, lost):
+    context.doomed["t"] = StoredTopic(image, 0)
+    decision = carried_out(context, deletions.enlist(context, image, lost))
+    del context.doomed["t"]
+    return decision
 
 
 def remind(context, *ids, born=False):
@@ -115,9 +130,11 @@ def test_a_name_that_is_taken_again_is_not_told_and_who_has_just_started_is_beli
 
 def test_a_replica_that_is_assigned_is_not_deleted_whatever_the_list_says():
     context = cluster(0, 1, 2)
-    with_topic(context, NewTopic("t", assignments={0: [1], 1: [0]}))
+    with_topic(context, NewTopic("t", assignments={0: [1], 1: [1]}))
     image = context.topics["t"].image
     carried_out(context, deletions.enlist(context, image, {1: [0, 1]}))
+    elsewhere = image.partitions[1]._replace(replicas=(0,), isr=(0,), leader=0)
+    context.topics["t"] = StoredTopic(image._replace(partitions=(image.partitions[0], elsewhere)), 1)
     decision = remind(context, 1)
     assert decision.effects == [StopReplicas(1, {T1: True})]
     assert context.deletions[1, image.topic_id].partitions == (1,)
@@ -125,7 +142,27 @@ def test_a_replica_that_is_assigned_is_not_deleted_whatever_the_list_says():
 
 def test_what_is_lost_later_joins_what_is_owed_already():
     context = owing(0, 3)
-    decision = carried_out(context, deletions.enlist(context, IMAGE, {1: [5], 2: [5]}))
+    decision = lose(context, on_broker_1_and_2(TOPIC_ID), {1: [5], 2: [5]})
     assert [type(write) for write in decision.writes] == [Set, Create]
     assert context.deletions[1, TOPIC_ID] == ("t", (0, 3, 5), 1)
     assert context.deletions[2, TOPIC_ID] == ("t", (5,), 0)
+
+
+def test_the_answer_of_a_broker_that_has_died_since_leaves_it_on_the_list():
+    context = owing(0, 3)
+    del context.brokers[1]
+    assert confirm(context, 1, T0) == Decision()
+    assert context.deletions[1, TOPIC_ID].partitions == (0, 3)
+
+
+def test_nobody_loses_what_it_never_had():
+    context = owing(0)
+    with pytest.raises(AssertionError, match="from NonExistentReplica to OfflineReplica"):
+        lose(context, on_broker_1_and_2(TOPIC_ID), {0: [0]})
+
+
+def test_nobody_gets_off_the_list_while_it_is_down():
+    context = owing(0)
+    del context.brokers[1]
+    with pytest.raises(AssertionError, match="from ReplicaDeletionIneligible to ReplicaDeletionSuccessful"):
+        deletions.strike(context, (1, TOPIC_ID), [0])
