@@ -51,7 +51,7 @@ class Told:
         """By partition: what lies at which offset, for ever."""
         self.is_over = False
         """No new work is begun."""
-        self._allows_losses = allows_losses
+        self.allows_losses = allows_losses
 
     def acknowledge(self, partition: int, offset: int, values: Sequence[str]) -> None:
         known = self.acknowledged.setdefault(partition, {})
@@ -60,7 +60,7 @@ class Told:
             known[offset + number] = value
             if was == value:
                 continue
-            if not self._allows_losses:
+            if not self.allows_losses:
                 self.world.violate("offsets are unique", f"{offset + number} holds {was} and {value}")
             self.world.sometimes("an acknowledged record was lost, which was allowed")
 
@@ -228,7 +228,11 @@ class Producer(Client):
             if told.error_code == ErrorCode.NONE:
                 return told.base_offset
             self.world.note(f"{self.name} is refused {values[0]}: {told.error_code}")
+            self.world.sometimes(f"a producer is refused ({told.error_code})")
             if told.error_code in _HOPELESS:
+                if self._work.acks == -1 and not self.told.allows_losses:
+                    sentence = f"{self.name} got {told.error_code}, though all before was acknowledged"
+                    self.world.violate("sequences", sentence)
                 return None
             await self.learn()
             await self.pause()
@@ -300,7 +304,9 @@ class Reader(Client):
         answer: FetchResponse = await self.ask(broker, request, _PARTITION_VERSION)
         told = answer.responses[0].partitions[0] if answer.responses else None
         if told is None or told.error_code != ErrorCode.NONE:
-            raise Unanswered(f"error {told.error_code if told else answer.error_code}")
+            code = told.error_code if told else answer.error_code
+            self.world.sometimes(f"a reader is refused ({code})")
+            raise Unanswered(f"error {code}")
         values = self._take(told.records or b"")
         if values:
             self.read += len(values)

@@ -10,6 +10,8 @@ from ottla.testing.simulation.brokers.node import SimBroker
 from ottla.testing.simulation.world import World
 
 _READ_BYTES = 1 << 20
+_Life = tuple[int, int, TopicPartition]
+"""A broker, how often it was started, and one of its partitions."""
 
 
 class Invariants:
@@ -25,7 +27,8 @@ class Invariants:
         self.leaders: dict[tuple[TopicPartition, int], int] = {}
         """Who led in which epoch."""
         self._newest: dict[TopicPartition, int] = {}
-        self._watermarks: dict[tuple[int, int, TopicPartition], int] = {}
+        self._watermarks: dict[_Life, int] = {}
+        self._ends: dict[_Life, int] = {}
         world.always("replicas", self.check)
 
     def check(self) -> str | None:
@@ -43,6 +46,9 @@ class Invariants:
     def _check_marks(self, node: SimBroker, where: TopicPartition, partition: Partition) -> str | None:
         high, log = partition.high_watermark.value, partition.log
         life = (node.id, node.starts, where)
+        end, self._ends[life] = self._ends.get(life, 0), log.end_offset
+        if log.end_offset < end:
+            self._world.sometimes("a follower truncates its log")
         before = self._watermarks.get(life, -1)
         if high == before:
             return None
@@ -69,6 +75,21 @@ class Invariants:
         if epoch < newest or where.topic != TOPIC or self._allows_losses:
             return None
         return missing(self._told.acknowledged.get(where.partition, {}), partition)
+
+    def check_alike(self) -> str | None:
+        """Below the high watermark, all replicas of a partition hold the same. To be looked at in the end."""
+        first: dict[TopicPartition, tuple[SimBroker, dict[int, str]]] = {}
+        for node in self._brokers:
+            for partition in node.partitions:
+                where, high = partition.topic_partition, partition.high_watermark.value
+                if where.topic != TOPIC:
+                    continue
+                mine = {offset: value for offset, value in contents(partition).items() if offset < high}
+                other, theirs = first.setdefault(where, (node, mine))
+                for offset in mine.keys() & theirs.keys():
+                    if mine[offset] != theirs[offset]:
+                        return f"{where} at {offset}: {node} has {mine[offset]}, {other} has {theirs[offset]}"
+        return None
 
 
 def missing(acknowledged: Mapping[int, str], partition: Partition) -> str | None:

@@ -14,7 +14,7 @@ from ottla.testing.simulation.brokers.clients import TOPIC, Client, Producer, Re
 from ottla.testing.simulation.brokers.faults import Faults
 from ottla.testing.simulation.brokers.invariants import Invariants
 from ottla.testing.simulation.brokers.node import SimBroker
-from ottla.testing.simulation.brokers.truth import Truth
+from ottla.testing.simulation.brokers.truth import Truth, Witness
 from ottla.testing.simulation.cluster.profiles import PROFILES, Profile
 from ottla.testing.simulation.cluster.schedule import FAULTS_UNTIL_MS, Schedule, Work, draw
 from ottla.testing.simulation.store import SimStore
@@ -75,6 +75,7 @@ class Run:
         self.profile = profile
         self.wires = Wires(world)
         self.store = SimStore(world, session_ms=SESSION_MS)
+        Witness(world, self.store)
         ids = range(1, brokers + 1)
         settings = _settings(profile, brokers)
         self.brokers = [SimBroker(world, self.wires, self.store, id, settings) for id in ids]
@@ -171,6 +172,8 @@ class Run:
         return max((each.high_watermark.value for each in here), default=0)
 
     def _judge(self) -> None:
+        if (sentence := self.invariants.check_alike()) is not None:
+            self.world.violate("replicas are alike", sentence)
         if not self.profile.allows_losses:
             hopeless = [each for each in range(self.schedule.partitions) if self._is_hopeless(each)]
             if hopeless:

@@ -3,9 +3,56 @@
 from collections.abc import Collection, Sequence
 
 from ottla.metadata.paths import BrokerEpochNode, BrokerNode, ControllerNode, PartitionStateNode
+from ottla.metadata.tree import Change
 from ottla.testing.simulation.brokers.clients import TOPIC
 from ottla.testing.simulation.brokers.node import SimBroker, name_of
 from ottla.testing.simulation.store import SimStore
+from ottla.testing.simulation.world import World
+
+
+class Witness:
+    """Looks on while the store is written, and counts what is rare."""
+
+    def __init__(self, world: World, store: SimStore) -> None:
+        self._world = world
+        self._states: dict[str, PartitionStateNode] = {}
+        self._has_controller = False
+        store.on_write = self.follow
+
+    def follow(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if change.node is None:
+                continue
+            if change.path.endswith("/state"):
+                state = PartitionStateNode.decode(change.path, change.node.data)
+                before = self._states.get(change.path)
+                self._states[change.path] = state
+                if before is not None:
+                    self._note(before, state)
+            elif change.path == ControllerNode.path:
+                if self._has_controller:
+                    self._world.sometimes("another controller is elected")
+                self._has_controller = True
+
+    def _note(self, before: PartitionStateNode, now: PartitionStateNode) -> None:
+        sometimes = self._world.sometimes
+        if {*now.isr} < {*before.isr}:
+            sometimes("an ISR shrinks")
+        if {*now.isr} > {*before.isr} and now.leader_epoch == before.leader_epoch:
+            sometimes("an ISR grows")
+        if now.leader < 0:
+            sometimes("nobody can lead")
+        elif now.leader != before.leader:
+            sometimes(_how(before, now.leader))
+
+
+def _how(before: PartitionStateNode, leader: int) -> str:
+    """Why this one could be elected."""
+    if leader in before.isr:
+        return "an in-sync replica is elected"
+    if leader in before.elr:
+        return "an eligible replica is elected"
+    return "the last known leader is elected" if leader == before.last_known_leader else "an unclean election"
 
 
 class Truth:
