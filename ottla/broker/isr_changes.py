@@ -31,6 +31,7 @@ Outcomes = Mapping[TopicPartition, PartitionState | KafkaError]
 _PAUSE_MS, _PAUSE_MS_MAX = 50, 1_000
 """Before a proposal is made again whose fate is not known; twice as long every time."""
 _RECOVERING = 1
+_SAYS_NOTHING = {ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 class IsrChanges:
@@ -228,9 +229,10 @@ def _request(
 
 
 def _certain(outcomes: Outcomes) -> Outcomes:
-    """Without what a controller says that has been replaced: its successor may have decided."""
+    """Without what a controller says that has been replaced, for its successor may have decided; nor what one says that
+    has just begun, and does not know its own topics by their ids yet. If the topic is gone, we will be told."""
     return {
         name: outcome
         for name, outcome in outcomes.items()
-        if isinstance(outcome, PartitionState) or outcome.code is not ErrorCode.NOT_CONTROLLER
+        if isinstance(outcome, PartitionState) or outcome.code not in _SAYS_NOTHING
     }

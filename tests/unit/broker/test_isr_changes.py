@@ -19,6 +19,7 @@ class Controller:
         self.brokers = brokers
         self.asked = []
         self.failures = []
+        self.refusals = []
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -31,6 +32,8 @@ class Controller:
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
+        if self.refusals:
+            return dict.fromkeys((p.topic_partition for p in proposals), self.refusals.pop(0))
         return {proposal.topic_partition: self._accept(proposal) for proposal in proposals}
 
     def _accept(self, proposal):
@@ -122,6 +125,17 @@ async def test_a_proposal_whose_fate_nobody_knows_is_made_again_the_very_same(fa
         await within(controller.settled(partition, {1, 2}))
         first, second = (proposals for _, _, proposals in controller.asked)
         assert first == second
+
+
+@scenario
+async def test_a_controller_that_has_not_heard_of_the_topic_yet_is_asked_again_soon():
+    async with cluster() as brokers:
+        controller = await controlled(brokers)
+        controller.refusals = [KafkaError(ErrorCode.UNKNOWN_TOPIC_ID), KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)]
+        await brokers.lead(1, 2, isr=(1,))
+        await within(controller.settled(brokers.partition(1), {1, 2}))
+        first, *others = [proposals for _, _, proposals in controller.asked]
+        assert others == [first, first]
 
 
 @scenario
