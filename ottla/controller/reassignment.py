@@ -168,7 +168,8 @@ def _complete(context: Context, state: PartitionState) -> PartitionState:
     is_back = set(goal) == set(original(state))
     if not is_back and not in_sync(state, goal):
         return state
-    if set(spared(context, state, goal)) != set(state.removing):  # whoever began it may have had another order
+    # In whatever order: who began the move may have had another.
+    if set(spared(context, state, goal)) != set(state.removing):
         return state
     return _without(context, state, state.removing)._replace(adding=(), removing=())
 
