@@ -58,7 +58,8 @@ class Leading:
     def note(self, life: BrokerLife, question: FetchQuestion, leader_end: int, now_ms: int) -> None:
         """A follower asks for `fetch_offset`, so it has everything below."""
         follower = self.followers[life.broker]
-        follower.broker_epoch = life.epoch
+        if life.epoch != follower.broker_epoch:
+            follower.broker_epoch, follower.refused_until_ms = life.epoch, NEVER  # that was said of another life
         follower.fetched(question.fetch_offset, question.log_start_offset, leader_end, now_ms)
 
     def check_life(self, life: BrokerLife) -> None:

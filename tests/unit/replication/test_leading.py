@@ -153,6 +153,15 @@ def test_a_replica_that_the_controller_does_not_want_is_not_waited_for_and_asked
     assert circle.propose(LAG_MS) == (1, 2, 3)
 
 
+def test_a_replica_that_was_refused_is_asked_for_at_once_in_its_next_life():
+    circle = Circle(isr=(1, 2))
+    catch_up(circle.three, circle.one, 0)
+    circle.one.answered(circle.one.propose(0), KafkaError(ErrorCode.INELIGIBLE_REPLICA), 0)
+    circle.one.follower_fetch(BrokerLife(3, 203), circle.three.question(), 1)
+    assert circle.one.someone_may_join(1)
+    assert circle.one.propose(1).isr[-1] == BrokerLife(3, 203)
+
+
 def test_the_same_orders_again_settle_nothing():
     circle = Circle(isr=(1, 2))
     catch_up(circle.three, circle.one, 0)
