@@ -15,7 +15,7 @@ import click
 from ottla.cli.tables import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ottla.testing.simulation.cluster.crowd import Summary
     from ottla.testing.simulation.cluster.runner import Result
@@ -44,6 +44,12 @@ _NAMES = ["profile", "schedules", "events", "events_per_s", "acknowledged", "los
 @click.option("--shrink", "shrinks", is_flag=True, help="Make a schedule that fails as small as it gets.")
 @click.option("--schedule", type=click.Path(exists=True, dir_okay=False), help="Run this one, kept as JSON.")
 @click.option("--save", type=click.Path(dir_okay=False), help="Keep the schedule as JSON.")
+@click.option(
+    "--explore", metavar="SCOPE", help="Look at every order of events in a small world; all: in each."
+)
+@click.option(
+    "--mutant", metavar="NAME", help="Switch a fix off, and see who notices; all: each, one by one."
+)
 def sim(
     seed: int | None,
     seeds: str | None,
@@ -54,14 +60,20 @@ def sim(
     shrinks: bool,
     schedule: str | None,
     save: str | None,
+    explore: str | None,
+    mutant: str | None,
 ) -> int:
     """Simulate a cluster: crashes, power losses, pauses, cut links, all drawn from a seed.
 
     The same seed gives the same run. With --seeds many are run, and each that fails is named with the command that runs
-    it again.
+    it again. Random search misses rare orders of events: --explore looks at all of them, as far as a small world goes.
     """
-    if sum(each is not None for each in (seed, seeds, schedule)) != 1:
-        raise click.UsageError("one of --seed, --seeds and --schedule is needed")
+    if sum(each is not None for each in (seed, seeds, schedule, explore, mutant)) != 1:
+        raise click.UsageError("one of --seed, --seeds, --schedule, --explore and --mutant is needed")
+    if explore is not None:
+        return _explore(explore)
+    if mutant is not None:
+        return _hunt(mutant)
     _check_profile(profile)
     if seeds is not None:
         return _many(_parsed(seeds), profile, level, jobs)
@@ -70,6 +82,41 @@ def sim(
             raise click.UsageError("whole brokers are run by --seed or --seeds only")
         return _one_of_brokers(seed, profile)
     return _one(_schedule(seed, profile, schedule), trace, shrinks, save)
+
+
+def _explore(name: str) -> int:
+    from ottla.testing.simulation.explorer.scopes import DEEP, SCOPES
+    from ottla.testing.simulation.explorer.search import explore
+
+    known = {**SCOPES, **DEEP}
+    is_good = True
+    for each in SCOPES if name == "all" else [_one_of(known, name, "scope")]:
+        report = explore(known[each])
+        click.echo(str(report))
+        is_good = is_good and report.violation is None
+    return 0 if is_good else BROKEN
+
+
+def _hunt(name: str) -> int:
+    from ottla.testing.simulation.hunting import hunt
+    from ottla.testing.simulation.mutants import MUTANTS
+
+    is_good = True
+    for each in MUTANTS if name == "all" else [_one_of(MUTANTS, name, "mutant")]:
+        found = hunt(each)
+        verdict = "caught" if found.is_caught else "not caught"
+        reason = f": {found.mutant.redundant}" if found.mutant.redundant else ""
+        click.echo(f"{each} ({found.mutant.sentence}) is {verdict}{reason}")
+        if name != "all":
+            click.echo(found.evidence)
+        is_good = is_good and found.is_as_said
+    return 0 if is_good else BROKEN
+
+
+def _one_of(known: "Mapping[str, object]", name: str, what: str) -> str:
+    if name not in known:
+        raise click.UsageError(f"there is no {what} {name!r}, but {', '.join(known)}, and all")
+    return name
 
 
 def _check_profile(name: str) -> None:

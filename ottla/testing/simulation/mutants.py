@@ -270,8 +270,8 @@ MUTANTS = {
                 Patch(Orders, "_check_controller", m.always(None)),
                 Patch(SimReplicas, "_is_stale", m.always(False)),
             ),
-            profile="default",
-            unseats=True,
+            scope="repeated-orders",
+            redundant="LeaderAndIsr carries the partition epoch: old orders, in any order, do no harm",
         ),
         Mutant(
             "min-insync-keeps-elr",

@@ -51,13 +51,28 @@ def test_a_broken_promise_is_named_with_its_command_and_shrinks(monkeypatch, tmp
     assert len(json.loads(path.read_text())["faults"]) <= 4
 
 
+def test_a_small_world_is_seen_whole(capsys):
+    assert main(["sim", "--explore", "former-lives"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("former-lives: all ") and "everything holds" in said
+
+
+def test_a_fix_that_is_off_is_noticed_and_told_as_a_story(capsys):
+    assert main(["sim", "--mutant", "shrinks-alone"]) == 0
+    said = capsys.readouterr().out
+    assert "shrinks-alone (T6: a leader shrinks its ISR before the controller agrees) is caught" in said
+    assert "VIOLATION: " in said and "broker 1, leader in epoch 0, writes a at offset 0" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "one of --seed, --seeds and --schedule"),
-        (["--seed", "1", "--seeds", "1-2"], "one of --seed, --seeds and --schedule"),
+        ([], "one of --seed, --seeds, --schedule, --explore and --mutant"),
+        (["--seed", "1", "--seeds", "1-2"], "one of --seed, --seeds, --schedule, --explore and --mutant"),
         (["--seed", "1", "--profile", "sunny"], "there is no profile 'sunny'"),
         (["--seeds", "x"], "is no list of seeds"),
+        (["--explore", "everything"], "there is no scope 'everything', but return, "),
+        (["--mutant", "x"], "there is no mutant 'x', but truncate-to-high-watermark, "),
         (["--seed", "1", "--level", "brokers", "--shrink"], "by --seed or --seeds only"),
     ],
 )

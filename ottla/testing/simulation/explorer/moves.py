@@ -216,7 +216,7 @@ class Moves:
             counted = ledger._replace(stops=ledger.stops + 1)
             yield self._try("stop", at), self._fall(now, at, down(replica, is_clean=True), counted)
         others = [id for id in ledger.unclean if id != replica.broker]
-        if scope.power_losses and others:
+        if (scope.power_losses and others) or replica.broker not in scope.mortal:
             return
         unclean = tuple(sorted({*ledger.unclean, replica.broker})) if scope.power_losses else ()
         if ledger.kills < scope.kills:

@@ -27,6 +27,8 @@ class Scope:
     """kill -9: what was written is kept."""
     power_losses: int = 0
     """The log is cut anywhere. With these, unclean deaths come one at a time: the next when the last one is in sync."""
+    mortal: tuple[int, ...] = (1, 2, 3)
+    """Who may die uncleanly, where it does not matter who: the fewer, the smaller the world."""
     stops: int = 0
     """A clean end of a life: the next one names it."""
     expiries: int = 0
@@ -115,6 +117,7 @@ _SCOPES = (
         leader_epochs=0,
         alterations=2,
         kills=1,
+        mortal=(3,),
         fetches_at_once=True,
     ),
     Scope(
@@ -165,6 +168,7 @@ _SCOPES = (
         records=1,
         leader_epochs=0,
         power_losses=1,
+        mortal=(2,),
         is_prompt=True,
         stragglers=1,
         late=(QUESTIONS,),
