@@ -142,10 +142,10 @@ class Office:
         for path in WATCHED:
             await store.watch(path, lambda path=path: self.ring(path))  # type: ignore[misc]  # bound now
         if self._me is None:  # the same for a whole session: an attempt whose answer got lost is known by it
+            self.resign()
             data = node.encode(self._clock.now_ms(), str(self._chance.new_id()))
             self._me = Create(BrokerNode.path(self.node_id), data, True)
         me = self._me
-        self.resign()
         for _ in range(ATTEMPTS_MAX):
             if await self._attempt(me):
                 return

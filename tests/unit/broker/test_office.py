@@ -251,6 +251,33 @@ async def test_a_session_that_ends_before_its_own_registration_is_answered_count
 
 
 @cluster
+async def test_an_office_that_was_taken_by_an_attempt_that_failed_is_known_by_the_next(cluster):
+    life = await cluster.start(0)
+    reborn = cluster.store.another_session()
+    multi, get_all, failures = reborn.multi, reborn.get_all, [StoreUnavailable("not now")]
+
+    async def unheard(ops):
+        reborn.multi, reborn.get_all = multi, stumble
+        await multi(ops)
+        raise StoreUnavailable("nobody knows")
+
+    async def stumble(wanted):
+        if failures:
+            raise failures.pop()
+        return await get_all(wanted)
+
+    reborn.multi = unheard
+
+    async def open_session():
+        return reborn
+
+    life.host._office._open_session = open_session
+    await life.host.store.close()
+    await until(lambda: not failures and life.host.is_controller)
+    assert await life.host.create_topics([NewTopic("t", 1, 1)])
+
+
+@cluster
 async def test_a_topic_that_could_not_be_buried_is_buried_when_the_store_is_back(cluster):
     boss, second, third = await three(cluster)
     await boss.host.create_topics([NewTopic("t", 1, 3)])
