@@ -59,7 +59,7 @@ def run_seed(seed: int, profile: str = ALL, *, traced: bool = False) -> Result:
 def run(schedule: Schedule, *, traced: bool = False) -> Result:
     """Run a schedule. Whatever goes wrong is in the result."""
     result = Result(schedule)
-    began = time.perf_counter()
+    began = time.process_time()
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     collects = gc.isenabled()
@@ -73,7 +73,7 @@ def run(schedule: Schedule, *, traced: bool = False) -> Result:
         logging.disable(level)
         if collects:
             gc.enable()
-    result.events, result.seconds = world.events, time.perf_counter() - began
+    result.events, result.seconds = world.events, time.process_time() - began
     result.counts = dict(world.counts)
     result.digest, result.trace = world.trace.digest(), str(world.trace)
     return result
