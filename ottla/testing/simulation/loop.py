@@ -94,7 +94,7 @@ class NodeLoop(asyncio.BaseEventLoop):
 
     # --- callbacks ----------------------------------------------------------------------------------------------
 
-    def call_soon(  # type: ignore[override]
+    def call_soon(  # type: ignore[override]  # typeshed ties the arguments to the callback
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
@@ -135,12 +135,12 @@ class NodeLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return max(self.world.now_ms / _MS, self._last_when)
 
-    def call_later(  # type: ignore[override]
+    def call_later(  # type: ignore[override]  # typeshed ties the arguments to the callback
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(  # type: ignore[override]
+    def call_at(  # type: ignore[override]  # typeshed ties the arguments to the callback
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         timer = asyncio.TimerHandle(when, callback, args, self, context)
@@ -245,7 +245,7 @@ class NodeLoop(asyncio.BaseEventLoop):
         """The world is closed: let go of the tasks that never ended, so that the collector has nothing to say."""
         self._is_closed_by_world = True
         for task in list(self._alive):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # typeshed leaves it out
             coroutine = task.get_coro()
             for _ in range(_CLOSES_MAX):  # one that awaits in its `finally` has to be told again
                 try:
