@@ -184,7 +184,8 @@ class Fetcher:
         limit, us = self._limit, self._broker.node_id
         if limit.is_exceeded(now_ms):
             for place, followed in self._followed.items():
-                if not may_ask(limit, (place[1], us), followed.throttled, now_ms):
+                is_caught_up = followed.partition.is_caught_up
+                if not may_ask(limit, (place[1], us), followed.throttled, now_ms, is_caught_up=is_caught_up):
                     self._pause(place, followed, now_ms + _THROTTLED_MS)
 
     async def _sync(self, places: Iterable[Place]) -> set[Place]:
@@ -238,12 +239,13 @@ class Fetcher:
         peer = await self._peers.to(self._leader, self)
         answer = await peer.post(request, timeout_ms=self._timeout_ms + request.max_wait_ms)
         while not answer.done():
-            self._news.clear()
-            news = asyncio.ensure_future(self._news.wait())
-            try:
-                await asyncio.wait((answer, news), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                news.cancel()
+            if not self._has_new:  # one may have come while we were connecting
+                self._news.clear()
+                news = asyncio.ensure_future(self._news.wait())
+                try:
+                    await asyncio.wait((answer, news), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    news.cancel()
             if self._has_new and not answer.done():
                 await asyncio.wait((answer,), timeout=_GRACE_S)
                 if not answer.done():

@@ -34,6 +34,8 @@ class Following:
     def __init__(self, log: ReplicaLog, leader_epoch: int) -> None:
         self._log = log
         self.leader_epoch = leader_epoch
+        self.is_caught_up = False
+        """Had we everything that is committed when the leader answered last?"""
         self._drop_empty_epoch()
 
     def _drop_empty_epoch(self) -> None:
@@ -88,6 +90,7 @@ class Following:
     def _keep_up(self, answer: FetchAnswer) -> None:
         """High watermark and log start follow the leader's, as far as our log goes."""
         log = self._log
+        self.is_caught_up = answer.high_watermark <= log.end_offset
         log.advance_high_watermark(min(answer.high_watermark, log.end_offset))
         if log.log_start_offset < answer.log_start_offset <= log.high_watermark:
             log.advance_log_start(answer.log_start_offset)

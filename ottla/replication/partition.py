@@ -270,6 +270,11 @@ class Partition:
             return None
         return following.question()
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Do we follow, and had everything that is committed when the leader answered last?"""
+        return self.following is not None and self.following.is_caught_up
+
     def answer(self, question: FetchQuestion, answer: FetchAnswer, now_ms: int) -> Outcome:
         """The leader's answer to a question, applied if it still fits."""
         following = self.following

@@ -4,7 +4,8 @@ A rate is measured over windows of a second, eleven of them by default, and the 
 is held back in the middle of an answer: throttled partitions are left out of fetches until it is below again.
 
 Leaders count what leaves for throttled replicas, and leave such replicas out unless they are in sync: quotas slow down
-catching up, never what is committed. Followers count what comes, and do not ask for throttled partitions.
+catching up, never what is committed. Followers count what comes, and do not ask for throttled partitions in which they
+have not caught up.
 """
 
 from collections import deque
@@ -85,6 +86,13 @@ def may_serve(
     return not limit.is_exceeded(now_ms)
 
 
-def may_ask(limit: RateLimit, replica: tuple[int, int], throttled: ThrottledReplicas, now_ms: int) -> bool:
-    """May a follower ask for records of this replica of its own?"""
-    return not throttled or replica not in throttled or not limit.is_exceeded(now_ms)
+def may_ask(
+    limit: RateLimit,
+    replica: tuple[int, int],
+    throttled: ThrottledReplicas,
+    now_ms: int,
+    *,
+    is_caught_up: bool = False,
+) -> bool:
+    """May a follower ask for records of this replica of its own? Of one that has caught up always."""
+    return is_caught_up or not throttled or replica not in throttled or not limit.is_exceeded(now_ms)

@@ -230,19 +230,23 @@ async def test_where_records_are_synced_before_they_are_acknowledged_followers_s
 
 
 @scenario
-async def test_a_follower_over_its_rate_leaves_throttled_partitions_alone():
-    async with cluster(follower_replication_throttled_rate=1) as brokers:
-        await brokers.lead(1, 2)
+async def test_a_follower_over_its_rate_leaves_throttled_partitions_alone_until_it_has_caught_up():
+    async with cluster(follower_replication_throttled_rate=1, replica_fetch_max_bytes=1) as brokers:
+        await brokers.lead(1, 2, isr=(1,), to=(1,))
         await brokers.lead(1, 2, topic="visits")
-        brokers.partition(2).config.update({"follower.replication.throttled.replicas": "0:2"})
         brokers.put(1, b"a")
+        brokers.put(1, b"b")  # committed without the follower, which gets one batch at a time
+        await brokers.lead(1, isr=(1,), new_epoch=False)
+        brokers.partition(2).config.update({"follower.replication.throttled.replicas": "0:2"})
         await brokers.has(2, 1)
-        brokers.put(1, b"b")
         brokers.put(1, b"b", topic="visits")
         await brokers.has(2, 1, topic="visits")
         assert brokers.partition(2).log.end_offset == 1
         brokers[2].config.update({"follower.replication.throttled.rate": str(2**63 - 1)})
         await brokers.has(2, 2)
+        brokers[2].config.update({"follower.replication.throttled.rate": "1"})
+        brokers.put(1, b"c")
+        await brokers.has(2, 3)
 
 
 @scenario

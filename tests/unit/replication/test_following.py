@@ -28,6 +28,19 @@ def swap(leader, follower, epoch):
     return follower, leader
 
 
+def test_a_follower_has_caught_up_when_it_has_what_is_committed():
+    leader, follower = pair()
+    third = replica(3)
+    third.follow_orders(state(1, 0, 0))
+    put(leader, b"a", b"b")
+    assert not follower.is_caught_up and not leader.is_caught_up
+    for each in (follower, third, follower, third):
+        fetch(each, leader)
+    assert leader.high_watermark.value == 2 and follower.is_caught_up
+    follower.follow_orders(state(3, 1, 1))
+    assert not follower.is_caught_up, "the new leader has not said yet"
+
+
 # --- asking -------------------------------------------------------------------------------------------------------
 
 

@@ -75,6 +75,12 @@ def test_a_follower_holds_back_what_is_throttled():
     assert may_ask(RateLimit(1), (0, 2), ALL, 0)
 
 
+def test_a_follower_that_has_caught_up_is_not_held_back_or_it_would_leave_the_isr():
+    limit = RateLimit(1)
+    limit.record(1_000_000, 0)
+    assert may_ask(limit, (0, 2), ALL, 0, is_caught_up=True)
+
+
 @given(st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 10_000)), max_size=60), st.integers(1, 12))
 def test_whoever_waits_while_it_is_exceeded_stays_within_the_rate_in_the_long_run(steps, windows):
     """An answer may be larger than its share; then the next waits for longer."""
