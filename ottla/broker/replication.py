@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.config import BrokerConfig
 from ottla.broker.follower_fetch import FollowerFetch
 from ottla.broker.isr_changes import IsrChanges
+from ottla.broker.low_watermarks import LowWatermarks
 from ottla.broker.peers import Peers
 from ottla.broker.session_watch import SessionWatch
 from ottla.replication.partition import Partition
@@ -32,6 +33,7 @@ class Replication:
         self.fetching = FollowerFetch(broker, self._peers, self._follower_limit)
         self.isr_changes = IsrChanges(broker, self._peers)
         self.isr_changes.may_change = lambda: broker.controller.may_decide
+        self.low_watermarks = LowWatermarks(lambda: broker.metadata.brokers)
         session = SessionWatch(broker.clock, lambda: config.broker_session_timeout_ms)
         broker.may_lead = session.may_lead
         broker.controller.on_session, broker.controller.on_registered = session.follow, session.registered
@@ -62,6 +64,7 @@ class Replication:
     def moved(self, partition: Partition) -> None:
         """Orders have come for it, or it is here no more."""
         self.fetching.follow(partition)
+        self.low_watermarks.look_at(partition)
         if partition.is_leader:
             self.isr_changes.start()
 
@@ -74,7 +77,9 @@ class Replication:
     # --- as leader ----------------------------------------------------------------------------------------------
 
     def fetched(self, partition: Partition, now_ms: int) -> None:
-        """A follower has fetched: it may have caught up."""
+        """A follower has fetched: it may have caught up, or have deleted what we have."""
+        if self.low_watermarks:
+            self.low_watermarks.look_at(partition)
         if partition.someone_may_join(now_ms):
             self.isr_changes.look_at(partition)
 

@@ -5,6 +5,8 @@ leader counts with the worst case, the union of the ISR it knows and the one it 
 committed when all of those have them. An answer that never comes leaves the union in place.
 """
 
+from collections.abc import Container
+
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.replication.exchange import UNKNOWN, BrokerLife, FetchQuestion, Proposal
 from ottla.replication.progress import NEVER, Progress
@@ -59,7 +61,8 @@ class Leading:
         """A follower asks for `fetch_offset`, so it has everything below."""
         follower = self.followers[life.broker]
         if life.epoch != follower.broker_epoch:
-            follower.broker_epoch, follower.refused_until_ms = life.epoch, NEVER  # that was said of another life
+            # A refusal was said of another life.
+            follower.broker_epoch, follower.refused_until_ms = life.epoch, NEVER
         follower.fetched(question.fetch_offset, question.log_start_offset, leader_end, now_ms)
 
     def check_life(self, life: BrokerLife) -> None:
@@ -81,6 +84,11 @@ class Leading:
         """The offset that all who may be in sync have reached."""
         ends = [self.followers[id].end_offset for id in self.maximal_isr if id in self.followers]
         return min([leader_end, *ends])
+
+    def low_watermark(self, leader_start: int, alive: Container[int]) -> int:
+        """Where the logs of all live replicas have begun; UNKNOWN while one of them has not said."""
+        starts = [follower.log_start_offset for id, follower in self.followers.items() if id in alive]
+        return min([leader_start, *starts])
 
     # --- who is in sync -------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Offsets: find them by time, find where an epoch ended, delete what lies below one.
+"""Offsets: find them by time, and find where an epoch ended.
 
 A leader answers, and to clients it speaks of nothing above the high watermark. What is found by a batch's header is
 verified by its records; that may mean decompressing them, so all but the smallest are opened in a thread.
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
 from ottla.broker.handlers.committed import offset_commit, offset_delete, offset_fetch
+from ottla.broker.handlers.deletion import delete_records
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offsets import (
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -32,7 +31,12 @@ from ottla.storage.segment import Segment
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["offset_commit", "offset_delete", "offset_fetch"]  # served here, as their messages are
+__all__ = [
+    "delete_records",
+    "offset_commit",
+    "offset_delete",
+    "offset_fetch",
+]  # served here, as their messages are
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 SUPPORTED_SINCE = {
@@ -46,12 +50,10 @@ SUPPORTED_SINCE = {
 CONSUMER, DEBUGGER = -1, -2  # replica ids of those who are no replicas
 EPOCHS_SINCE, NOT_AVAILABLE_SINCE = 4, 5
 INLINE_BYTES_MAX = 4096  # a few hundred records at most
-HIGH_WATERMARK = -1  # in place of an offset to delete up to
 NOWHERE = TimedOffset(-1, -1, -1)
 
 _Listed = ListOffsetsResponse.Topic.Partition
 _Ended = OffsetForLeaderEpochResponse.Topic.Partition
-_Deleted = DeleteRecordsResponse.Topic.Partition
 
 
 # --- list offsets -------------------------------------------------------------------------------------------------
@@ -233,63 +235,6 @@ def offset_for_leader_epoch(
             answers.append(answer)
         topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=answers))
     return OffsetForLeaderEpochResponse(topics=topics)
-
-
-# --- delete records -----------------------------------------------------------------------------------------------
-
-
-async def delete_records(
-    broker: "Broker", call: Call, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
-    """Records below an offset are not to be read any more; whole segments of them go at once."""
-    topics = []
-    for topic in request.topics:
-        answers = [_delete(broker, call, topic.name, asked) for asked in topic.partitions]
-        topics.append(DeleteRecordsResponse.Topic(name=topic.name, partitions=answers))
-    for answered in topics:
-        for answer in answered.partitions:
-            if not answer.error_code:
-                await _note_deletion(broker, answered.name, answer)
-    broker.upkeep.look_at(topic.name for topic in topics)
-    return DeleteRecordsResponse(topics=topics)
-
-
-def _delete(
-    broker: "Broker", call: Call, topic: str, asked: DeleteRecordsRequest.Topic.Partition
-) -> _Deleted:
-    answer = _Deleted(partition_index=asked.partition_index, low_watermark=-1, error_code=ErrorCode.NONE)
-    try:
-        _check_permission(broker, call, Operation.DELETE, topic)
-        answer.low_watermark = _delete_below(broker, topic, asked.partition_index, asked.offset)
-    except KafkaError as error:
-        answer.error_code = error.code
-        _note_failure(broker, topic, asked.partition_index, error)
-    return answer
-
-
-def _delete_below(broker: "Broker", topic: str, index: int, offset: int) -> int:
-    """The log start of the partition, once it is at `offset` or beyond."""
-    partition = broker.replicas.get(topic, index)
-    partition.check_leader()
-    image = broker.metadata.topics.get(topic)
-    if image is not None and image.is_internal:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} belongs to the brokers")
-    if "delete" not in partition.config.cleanup_policy:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"the cleanup policy of {topic} lets nothing be deleted")
-    if offset == HIGH_WATERMARK:
-        offset = partition.high_watermark.value
-    if offset < 0:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"there is no offset {offset}")
-    partition.log.advance_log_start(offset)
-    return partition.log.log_start_offset
-
-
-async def _note_deletion(broker: "Broker", topic: str, answer: _Deleted) -> None:
-    """What was deleted must not come back with the next start."""
-    try:
-        await broker.replicas.note_log_start(broker.replicas.get(topic, answer.partition_index))
-    except KafkaError as error:
-        answer.low_watermark, answer.error_code = -1, error.code
 
 
 # --- all of them --------------------------------------------------------------------------------------------------

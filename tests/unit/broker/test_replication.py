@@ -11,6 +11,7 @@ from ottla.core.ids import TopicPartition
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
 from ottla.network.peer import connect
 from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.offsets import DeleteRecordsRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.records.batch import iter_batches, records_of
 from ottla.testing.disk import SimDisk
@@ -101,6 +102,15 @@ class Together:
             response = await peer.send(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), 12)
         data = bytes(response.responses[0].partitions[0].records or b"")
         return [record.value for at, _ in iter_batches(data, partial=True) for record in records_of(data, at)]
+
+    async def delete(self, offset, timeout_ms=10_000):
+        """The error code, and the low watermark."""
+        part = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)
+        topic = DeleteRecordsRequest.Topic(name="orders", partitions=[part])
+        async with await connect("127.0.0.1", self.nodes[self.leader()].port) as peer:
+            response = await peer.send(DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms), 2)
+        answer = response.topics[0].partitions[0]
+        return ErrorCode(answer.error_code), answer.low_watermark
 
     async def stop(self):
         for node in self.nodes.values():
@@ -206,3 +216,18 @@ async def test_what_operators_look_at_first_is_counted():
         await brokers.start(2)
         await brokers.until(lambda: brokers.isr() == {1, 2})
         assert metrics.isr_expands.labels().value == 1
+
+
+@scenario
+async def test_records_that_were_deleted_stay_away_whoever_leads_next():
+    async with together() as brokers:
+        await brokers.create("orders", (1, 2, 3), retention_ms=-1)
+        for value in (b"a", b"b", b"c"):
+            await brokers.produce(value)
+        assert await brokers.delete(2) == (ErrorCode.NONE, 2)
+        starts = [partition.log.log_start_offset for partition in brokers.partitions().values()]
+        assert starts == [2, 2, 2]
+        await brokers.kill(1)
+        await brokers.until(lambda: brokers.leader() in (2, 3))
+        assert await brokers.delete(0) == (ErrorCode.NONE, 2)
+        assert await brokers.consume(brokers.leader(), 2) == [b"c"]

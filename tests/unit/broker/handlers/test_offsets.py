@@ -2,9 +2,7 @@ import pytest
 
 from ottla.broker.authorizer import Operation
 from ottla.broker.handlers import offsets
-from ottla.core.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offsets import (
-    DeleteRecordsRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
@@ -268,64 +266,3 @@ def test_brokers_and_readers_may_ask_about_epochs(orders):
     assert ended(orders, EPOCH, broker=broker)[0] == 0
     broker.authorizer.deny(Operation.CLUSTER_ACTION)
     assert ended(orders, EPOCH, broker=broker)[0] == 29
-
-
-# --- delete records
-
-
-def delete(partition, offset, *, version=2, broker=None):
-    asked = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)
-    topic = DeleteRecordsRequest.Topic(name=partition.topic_partition.topic, partitions=[asked])
-    response = ask(broker or broker_of(partition), "DeleteRecords", version, topics=[topic], timeout_ms=1000)
-    (answer,) = response.topics[0].partitions
-    return answer.error_code, answer.low_watermark
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_records_below_an_offset_go(orders, version):
-    assert delete(orders, 4, version=version) == (0, 4)
-    assert delete(orders, 2, version=version) == (0, 4)  # it never moves back
-    assert delete(orders, -1, version=version) == (0, 6)
-    assert orders.log.log_start_offset == 6
-
-
-def test_a_deletion_is_noted_on_the_disk_before_it_is_acknowledged(orders):
-    broker = broker_of(orders)
-    assert delete(orders, 4, broker=broker) == (0, 4)
-    assert broker.replicas.noted == {orders.topic_partition: 4}
-    broker.replicas.refuses = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "broken")
-    assert delete(orders, 5, broker=broker) == (56, -1)
-
-
-@pytest.mark.parametrize("offset", [7, -2])
-def test_what_is_not_there_cannot_be_deleted(orders, offset):
-    assert delete(orders, offset) == (1, -1)
-
-
-def test_what_is_not_committed_cannot_be_deleted():
-    partition = led_partition(replicas=(1, 2))
-    put(partition, 0, 10)
-    copied(partition, 2, 1)
-    assert delete(partition, 2) == (1, -1)
-    assert delete(partition, -1) == (0, 1)
-
-
-def test_topics_that_only_compact_delete_nothing_by_offset():
-    partition = led_partition(settings={"cleanup.policy": "compact"})
-    put(partition, 0)
-    assert delete(partition, 1) == (44, -1)
-    both = led_partition(settings={"cleanup.policy": "compact,delete"})
-    put(both, 0)
-    assert delete(both, 1) == (0, 1)
-
-
-def test_records_of_the_brokers_own_topics_stay(orders):
-    assert delete(orders, 1, broker=broker_of(orders, internal=["orders"])) == (17, -1)
-
-
-def test_only_the_leader_deletes_and_only_for_those_who_may(orders):
-    assert delete(led_partition(leader=2), 0) == (6, -1)
-    broker = broker_of(orders)
-    broker.authorizer.deny(Operation.DELETE)
-    assert delete(orders, 1, broker=broker) == (29, -1)
-    assert delete(orders, 1, broker=broker_of()) == (3, -1)
