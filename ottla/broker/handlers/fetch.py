@@ -155,7 +155,7 @@ class _Reading:
     def _read_partition(self, wanted: Wanted) -> _Answer:
         topic, asked = self._name_of(wanted), wanted[2]
         try:
-            return self._read_log(self._find(topic, asked), asked)
+            return self._read_log(self._find(topic, wanted), asked)
         except KafkaError as error:
             self._is_urgent = True
             return _Answer(
@@ -173,9 +173,9 @@ class _Reading:
         image = self._broker.metadata.topic_of_id.get(wanted[1])
         return None if image is None else image.name
 
-    def _find(self, topic: str | None, asked: _Asked) -> Partition:
+    def _find(self, topic: str | None, wanted: Wanted) -> Partition:
         """May they read, and from this broker, in the epoch that they know of?"""
-        broker, call = self._broker, self._call
+        broker, call, asked = self._broker, self._call, wanted[2]
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
         if self._replica >= 0:
@@ -186,6 +186,9 @@ class _Reading:
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{call.connection.principal} may not read"
             )
         partition = broker.replicas.get(topic, asked.partition)
+        if call.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted[1]:
+            detail = f"{topic} was deleted and created again: it is {partition.topic_id} here"
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, detail)
         if self._replica < 0 and not partition.is_leader and call.version >= RACKS_SINCE:
             partition.check_epoch(asked.current_leader_epoch)
         else:
@@ -250,7 +253,9 @@ class _Reading:
         if self._replica >= 0:
             parted = self._note_follower(partition, asked) if self._is_first_look else None
             answer.high_watermark = partition.high_watermark.value  # it may have moved by this
+            self._hurry(asked, answer.high_watermark)
         else:
+            self._check_known(partition, offset)
             parted = partition.divergence(asked.last_fetched_epoch, offset)
             if parted is None:
                 return self._is_better_read_elsewhere(partition, offset, answer)
@@ -267,21 +272,25 @@ class _Reading:
             asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch, asked.log_start_offset
         )
         parted = partition.follower_fetch(self._life, question, now_ms)
-        replication = self._broker.replication
-        replication.fetched(partition, now_ms)
-        # Whoever lets consumers read from followers wants these to know what they may show.
+        self._broker.replication.fetched(partition, now_ms)
+        return parted
+
+    def _hurry(self, asked: _Asked, high_watermark: int) -> None:
+        """Whoever lets consumers read from followers wants these to know what they may show, also those that wait."""
         if (
-            replication.has_selector
-            and asked.high_watermark < partition.high_watermark.value <= asked.fetch_offset
+            self._broker.replication.has_selector
+            and asked.high_watermark < high_watermark <= asked.fetch_offset
         ):
             self._is_urgent = True
-        return parted
+
+    def _check_known(self, partition: Partition, offset: int) -> None:
+        """A follower is behind: what lies beyond may well be there, and be committed."""
+        if not partition.is_leader and offset > partition.high_watermark.value:
+            detail = f"offset {offset} is not known to be committed yet by this follower"
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
 
     def _is_better_read_elsewhere(self, partition: Partition, offset: int, answer: _Answer) -> bool:
         if not partition.is_leader:
-            if offset > partition.high_watermark.value:
-                detail = f"offset {offset} is not known to be committed yet by this follower"
-                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
             return False
         if not self.request.rack_id or partition.leading is None or not partition.leading.followers:
             return False

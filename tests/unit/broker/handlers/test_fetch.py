@@ -142,6 +142,20 @@ async def test_topics_are_known_by_their_id(orders):
     assert codes(response) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
+@pytest.mark.parametrize("replica_id", [-1, 2])
+@scenario
+async def test_a_topic_that_was_created_again_is_not_taken_for_the_one_before(replica_id):
+    """Orders for the new one have come, but Metadata still has the id of the old one."""
+    before = led_partition(replicas=(1, 2))
+    broker = serving(before)
+    after = led_partition(replicas=(1, 2))
+    put(after, b"new")
+    broker.replicas.partitions[after.topic_partition] = after
+    asked = request(wants(before, 1, epoch=EPOCH), version=18, replica_id=replica_id)
+    assert codes(await Client(broker).send(asked, 18)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert after.high_watermark.value == 0
+
+
 @scenario
 async def test_who_may_not_read_does_not(orders):
     broker = serving(orders)

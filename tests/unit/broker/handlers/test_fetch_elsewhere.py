@@ -148,3 +148,29 @@ async def test_with_a_selector_a_follower_is_told_at_once_that_records_are_commi
     asked.partitions[0].high_watermark = 0
     response = await client.send(request(asked, max_wait_ms=LONG_MS, version=18, replica_id=2), 18)
     assert response.responses[0].partitions[0].high_watermark == 1
+
+
+@scenario
+async def test_with_a_selector_a_follower_that_waits_is_told_too():
+    """Whoever else was missing has caught up: no record comes of that, but consumers here may see more."""
+    partition = led_partition(replicas=(1, 2, 3))
+    partition.append(batch(b"a"), 1, NOW)
+    broker = serving(partition, nodes=[node(1), node(2), node(3)])
+    broker.config = BrokerConfig({"replica.selector.class": "RackAwareReplicaSelector"})
+    broker.replication = Replication(broker)
+    asked = wants(partition, 1, epoch=EPOCH)
+    asked.partitions[0].high_watermark = 0
+    posted = Client(broker).post(request(asked, max_wait_ms=LONG_MS, version=18, replica_id=2), 18)
+    await asyncio.sleep(0)
+    copied(partition, 3, 1)
+    response = await posted
+    assert response.responses[0].partitions[0].high_watermark == 1
+
+
+@scenario
+async def test_a_consumer_that_is_ahead_of_a_follower_has_not_seen_another_history():
+    """It read up to here from the leader: the follower is behind, nothing was truncated."""
+    partition = following(b"a", b"b")
+    answer = await fetched(partition, 3, epoch=EPOCH, last_epoch=EPOCH)
+    assert answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert answer.diverging_epoch is None
