@@ -233,6 +233,7 @@ def writes_unfenced(original: Original) -> Any:
 
 def acknowledges_at_once(original: Original) -> Any:
     def on_reach(self: Watermark, offset: int, told: Any) -> Waiter:
-        return original(self, min(offset, self.value), told)  # type: ignore[no-any-return]
+        waiter: Waiter = original(self, min(offset, self.value), told)
+        return waiter
 
     return on_reach

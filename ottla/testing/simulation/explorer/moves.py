@@ -349,7 +349,7 @@ class Moves:
         """The situation in which some of it is new, looked at by the judge."""
         machines, replicas = self.machines, now.replicas
         if at != NOTHING:
-            replicas = (*replicas[:at], replica, *replicas[at + 1 :])  # type: ignore[assignment]
+            replicas = (*replicas[:at], replica, *replicas[at + 1 :])  # type: ignore[assignment]  # still three
         office = now.office if office == NOTHING else office
         if at != NOTHING or mail != NOTHING:
             known = map(machines.knowledge, replicas)
