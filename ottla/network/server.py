@@ -97,9 +97,7 @@ class Server:
 
     async def close(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Accept nobody any more, let requests under way be answered, then close every connection."""
-        self._is_closing = True
-        for server in self._listening:
-            server.close()
+        await self._stop_listening()
         for connection in list(self.connections):
             connection.finish()
         deadline = asyncio.get_running_loop().time() + grace_seconds
@@ -109,9 +107,7 @@ class Server:
 
     async def abort(self) -> None:
         """Close everything at once."""
-        self._is_closing = True
-        for server in self._listening:
-            server.close()
+        await self._stop_listening()
         self._listening.clear()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -122,6 +118,19 @@ class Server:
             for connection in list(self.connections):
                 connection.close()
             await asyncio.sleep(0)
+
+    async def _stop_listening(self) -> None:
+        """asyncio forgets a socket that it has accepted, but not handed to anybody yet, when a server closes: nobody
+        would ever close it, and its client wait for ever. So nobody is accepted first, and then the server closes."""
+        self._is_closing = True
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            for server in self._listening:
+                for listening in server.sockets:
+                    loop.remove_reader(listening.fileno())
+            await asyncio.sleep(0)
+        for server in self._listening:
+            server.close()
 
     def descriptors(self) -> list[int]:
         """Of every open socket: a process that is forked off has them too, and may have to let go of them."""

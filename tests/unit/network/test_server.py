@@ -58,6 +58,23 @@ class Scene:
 
 
 @on_both_loops
+@pytest.mark.parametrize("steps", range(5))
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_whoever_is_being_accepted_when_the_server_closes_is_let_go(loop, steps, end):
+    async def scene():
+        async with Scene() as s:
+            with socket.create_connection(("127.0.0.1", s.port)) as client:
+                client.setblocking(False)
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                await getattr(s.server, end)()
+                with contextlib.suppress(ConnectionResetError):
+                    assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+
+    run(loop, scene())
+
+
+@on_both_loops
 def test_a_crowd_does_not_wait_for_a_turn_of_the_loop_each(loop):
     async def main():
         async with Scene() as scene:
