@@ -7,6 +7,7 @@ What has to be opened first (another codec, an old format) may take a thread; th
 import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.call import Call
@@ -142,15 +143,19 @@ class _Producing:
 
     def _look_at(self, topic: ProduceRequest.Topic) -> ProduceResponse.Topic:
         name: str | None = topic.name
+        topic_id: UUID | None = None
         if self._call.version >= TOPIC_IDS_SINCE:
+            topic_id = topic.topic_id
             image = self._broker.metadata.topic_of_id.get(topic.topic_id)
             name = None if image is None else image.name
-        appends = [self._prepare(name, part) for part in topic.partition_data]
+        appends = [self._prepare(name, topic_id, part) for part in topic.partition_data]
         self._appends += appends
         answers = [append.answer for append in appends]
         return ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
-    def _prepare(self, topic: str | None, part: ProduceRequest.Topic.Partition) -> _Append:
+    def _prepare(
+        self, topic: str | None, topic_id: UUID | None, part: ProduceRequest.Topic.Partition
+    ) -> _Append:
         """May they write, is the partition here, and are the records in a form it takes?"""
         broker, call = self._broker, self._call
         append, partition = _Append(topic or "", part.index), None
@@ -161,6 +166,9 @@ class _Producing:
                 detail = f"{call.connection.principal} may not write"
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, detail)
             partition = broker.replicas.get(topic, part.index)
+            if topic_id is not None and partition.topic_id != topic_id:
+                detail = f"{topic} was deleted and created again: it is {partition.topic_id} here"
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, detail)
             if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} belongs to the brokers")
             records = part.records or b""

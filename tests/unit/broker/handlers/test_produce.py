@@ -104,6 +104,16 @@ async def test_topics_are_known_by_their_id():
 
 
 @scenario
+async def test_a_topic_that_was_created_again_gets_nothing_that_was_meant_for_the_one_before():
+    """Orders for the new one have come, but Metadata still has the id of the old one."""
+    before, after = led_partition(), led_partition()
+    broker = serving(before)
+    broker.replicas.partitions[after.topic_partition] = after
+    (answer,) = await answers(Client(broker).post(request((before, records())), 13))
+    assert (answer.error_code, after.log.end_offset) == (ErrorCode.UNKNOWN_TOPIC_ID, 0)
+
+
+@scenario
 async def test_a_request_for_nothing_is_answered_with_nothing():
     assert (await Client(serving()).send(request(), 9)).responses == []
 
