@@ -16,6 +16,7 @@ from ottla.replication.exchange import BrokerLife, Proposal
 from ottla.replication.state import NO_EPOCH, PartitionState
 
 Answers = dict[TopicPartition, PartitionState | KafkaError]
+_OLD_NEWS = {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION}
 
 
 def alter(
@@ -28,6 +29,8 @@ def alter(
     check_broker_epoch(context, broker_id, broker_epoch)
     answers: Answers = {}
     accepted: dict[TopicPartition, PartitionState] = {}
+    behind: list[PartitionState] = []
+    unseen: dict[TopicPartition, PartitionState] = {}
     for proposal in proposals:
         where = proposal.topic_partition
         try:
@@ -43,8 +46,16 @@ def alter(
         except KafkaError as error:
             answers[where] = error
             accepted.pop(where, None)
-    decision, changed = partitions.change(context, accepted.values(), orders_too=False)
-    answers.update(changed)
+            if error.code in _OLD_NEWS:
+                behind.append(_present(context, proposal))
+            elif error.code is ErrorCode.INELIGIBLE_REPLICA and is_ahead(context, proposal):
+                unseen[where] = _present(context, proposal)
+    news = [*accepted.values(), *unseen.values()]
+    decision, changed = partitions.change(context, news, orders_too=False, anew=unseen)
+    answers.update({where: changed[where] for where in accepted})
+    # It waits for the present state, which no order may have told it.
+    behind += [changed[where] for where in unseen]
+    decision.effects += partitions.orders(behind, [broker_id])
     return decision, answers
 
 
@@ -118,6 +129,13 @@ def is_done(state: PartitionState, proposal: Proposal) -> bool:
 def is_same_life(context: Context, life: BrokerLife) -> bool:
     """Is it the broker that the leader has counted in, or one that has come after it?"""
     return life.epoch in (NO_EPOCH, context.brokers[life.broker].epoch)
+
+
+def is_ahead(context: Context, proposal: Proposal) -> bool:
+    """Does the leader know a life of somebody that we have not seen yet? What we refuse now we would accept soon, and a
+    late copy of the proposal, too, when the leader counts with it no more: the state must be another by then."""
+    lives = [(life.epoch, context.epochs.get(life.broker)) for life in proposal.isr]
+    return any(last is None or epoch > last.epoch for epoch, last in lives)
 
 
 def _fault(context: Context, state: PartitionState, life: BrokerLife) -> str | None:

@@ -1,6 +1,6 @@
 """States of partitions on their way into the store and out to the brokers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ottla.controller import tables
 from ottla.controller.context import INTERNAL_TOPICS, NO_STATE, Context
@@ -75,19 +75,25 @@ def store(
 
 
 def change(
-    context: Context, states: Iterable[PartitionState], *, orders_too: bool = True
+    context: Context,
+    states: Iterable[PartitionState],
+    *,
+    orders_too: bool = True,
+    anew: Collection[TopicPartition] = (),
 ) -> tuple[Decision, dict[TopicPartition, PartitionState]]:
     """Put these states in the place of those that are known, and tell everybody: one call each. Returns them as they
-    will be, too. Without `orders_too` only metadata is told: no replica has to do anything."""
+    will be, too. Without `orders_too` only metadata is told: no replica has to do anything. Those that are to be stored
+    `anew` get another partition epoch though nothing is different."""
     decision = Decision()
     changed: dict[TopicPartition, PartitionState] = {}
     images: dict[str, list[PartitionState]] = {}
     for state in states:
         stored = context.topics[state.topic]
         before = stored.image.partitions[state.partition]
-        if state == before:
+        is_anew = state.topic_partition in anew
+        if state == before and not is_anew:
             continue
-        if differs(before, state):
+        if is_anew or differs(before, state):
             writes, state = store(state, context.epoch, skeleton(stored.image, context.skeletons), before)
             decision.writes += writes
         changed[state.topic_partition] = state

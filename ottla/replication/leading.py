@@ -107,16 +107,23 @@ class Leading:
 
     def answered(self, proposal: Proposal, error: KafkaError | None, lag_ms: int, now_ms: int) -> None:
         """No new state came of it: refused with `error`, or nobody knows."""
+        is_refused = error is not None and error.code in _NOT_DONE
+        if is_refused and proposal.leader_epoch == self.state.leader_epoch:
+            # Also if a newer state has come before the answer: nothing is different for those who were to join.
+            self._refuse(proposal, now_ms + lag_ms // 2)
         if proposal is not self.proposal:
             return
         self._is_asked = False
-        if error is not None and error.code in _NOT_DONE:
-            for id in sorted(proposal.members - self.isr):
-                if id in self.followers:
-                    self.followers[id].refused_until_ms = now_ms + lag_ms // 2
+        if is_refused:
             self.proposal = None
         elif error is not None and error.code in _OUTDATED:
             self._is_outdated = True
+
+    def _refuse(self, proposal: Proposal, until_ms: int) -> None:
+        for id, epoch in proposal.isr:
+            follower = self.followers.get(id)
+            if id not in self.isr and follower is not None and follower.broker_epoch == epoch:
+                follower.refused_until_ms = until_ms
 
     def someone_may_join(self, leader_end: int, high_watermark: int, lag_ms: int, now_ms: int) -> bool:
         """Is it worth asking for a proposal now?"""

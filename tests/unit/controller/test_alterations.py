@@ -6,13 +6,22 @@ import pytest
 
 from ottla.controller import alterations, brokers
 from ottla.controller.commands import NewTopic
-from ottla.controller.decision import UpdateMetadata
+from ottla.controller.decision import LeaderAndIsr, UpdateMetadata
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import PartitionStateNode
 from ottla.metadata.store import Set
 from ottla.replication.exchange import BrokerLife, Proposal
-from tests.unit.controller.helpers import TOPIC_ID, broker, carried_out, cluster, look, present, with_topic
+from tests.unit.controller.helpers import (
+    TOPIC_ID,
+    broker,
+    carried_out,
+    cluster,
+    effects,
+    look,
+    present,
+    with_topic,
+)
 
 WHERE = TopicPartition("t", 0)
 
@@ -43,7 +52,7 @@ def refusal(context, *lives, broker_id=0, **more):
     (answer,) = answers.values()
     assert isinstance(answer, KafkaError)
     assert not decision.writes
-    assert not decision.effects
+    assert not [effect for effect in decision.effects if not isinstance(effect, LeaderAndIsr)]
     return answer.code
 
 
@@ -106,6 +115,28 @@ def test_epochs_that_we_do_not_know_are_another_controllers(context):
     assert refusal(context, 0, partition_epoch=2) is ErrorCode.NOT_CONTROLLER
 
 
+def test_who_speaks_of_an_older_state_is_told_the_present_one_or_it_would_wait_for_ever(context):
+    ask(context, proposal(0, 1, 2))  # and the leader has not heard the answer
+    decision, _ = ask(context, proposal(0))
+    assert decision.effects == [LeaderAndIsr(0, (present(context),))]
+    late = proposal(1, 0, leader_epoch=-1)
+    decision, _ = ask(context, late, broker_id=1)
+    assert decision.effects == [LeaderAndIsr(1, (present(context),))]
+
+
+def test_a_refusal_because_we_have_not_seen_a_life_yet_holds_for_late_copies_too(context):
+    counted_in = proposal(0, 1, BrokerLife(2, 9))  # it registered again, as 9, and nobody has told us
+    decision, answers = ask(context, counted_in)
+    assert answers[WHERE].code is ErrorCode.INELIGIBLE_REPLICA
+    assert (look(present(context)), present(context).partition_epoch) == ((0, (0, 1), (), 0), 2)
+    assert effects(decision, LeaderAndIsr) == [LeaderAndIsr(0, (present(context),))]
+    carried_out(context, brokers.change(context, [broker(0), broker(1), broker(2, epoch=9, previous=6)]))
+    _, answers = ask(context, counted_in)
+    assert answers[WHERE].code is ErrorCode.INVALID_UPDATE_VERSION, (
+        "the leader does not count with 2 any more"
+    )
+
+
 def test_only_the_leader_is_heard(context):
     assert refusal(context, 1, broker_id=1) is ErrorCode.INVALID_REQUEST
 
@@ -117,7 +148,7 @@ def test_an_isr_has_the_leader_and_other_replicas_each_once(context, members):
 
 def test_who_has_begun_another_life_since_it_was_counted_in_is_refused(context):
     assert refusal(context, 0, 1, BrokerLife(2, 1)) is ErrorCode.INELIGIBLE_REPLICA
-    assert refusal(context, 0, 1, BrokerLife(2, 7)) is ErrorCode.INELIGIBLE_REPLICA
+    assert refusal(context, 0, 1, BrokerLife(2, 5)) is ErrorCode.INELIGIBLE_REPLICA
 
 
 def test_who_is_dead_or_stops_or_has_lost_its_disk_is_refused(context):

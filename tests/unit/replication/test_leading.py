@@ -162,6 +162,16 @@ def test_a_replica_that_was_refused_is_asked_for_at_once_in_its_next_life():
     assert circle.one.propose(1).isr[-1] == BrokerLife(3, 203)
 
 
+def test_a_replica_that_was_refused_is_not_asked_for_at_once_though_a_newer_state_came_first():
+    circle = Circle(isr=(1, 2))
+    catch_up(circle.three, circle.one, 0)
+    proposal = circle.one.propose(0)
+    circle.one.follow_orders(state(1, 0, 1, isr=(1, 2)), 0)
+    circle.one.answered(proposal, KafkaError(ErrorCode.INELIGIBLE_REPLICA), 0)
+    assert circle.propose(0) is None
+    assert circle.propose(LAG_MS) == (1, 2, 3)
+
+
 def test_the_same_orders_again_settle_nothing():
     circle = Circle(isr=(1, 2))
     catch_up(circle.three, circle.one, 0)
