@@ -1,5 +1,6 @@
 """Every published fix that is switched off is noticed, by the net that the table names."""
 
+from pathlib import Path
 from types import FunctionType
 
 import pytest
@@ -9,6 +10,10 @@ from ottla.testing.simulation.cluster.profiles import PROFILES
 from ottla.testing.simulation.explorer.scopes import SCOPES
 from ottla.testing.simulation.hunting import Hunt, hunt, run_for
 from ottla.testing.simulation.mutants import MUTANTS, applied
+from tests.scenarios.datadriven import retold
+from tests.scenarios.replication.stage import Stage
+
+TRANSCRIPTS = Path(__file__).parents[1] / "scenarios" / "replication"
 
 pytestmark = pytest.mark.skipif(
     not isinstance(vars(Partition)["append"], FunctionType), reason="compiled classes take no patches"
@@ -28,6 +33,14 @@ def test_is_harmless_because_of_another_check(name):
     assert found.evidence.startswith(f"{found.mutant.scope}: all "), (
         "only a scope that is seen whole shows that"
     )
+
+
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.redundant])
+def test_what_does_no_harm_is_noticed_all_the_same(name):
+    text = (TRANSCRIPTS / f"{MUTANTS[name].transcript}.txt").read_text()
+    with applied(name):
+        stage = Stage()
+        assert retold(text, stage.run, stage.table) != text, MUTANTS[name].sentence
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))

@@ -46,6 +46,8 @@ class Mutant:
     """Is the controller unseated time and again?"""
     redundant: str = ""
     """Why nothing is lost without this fix, where that is so: the explorer finds nothing in `scope`."""
+    transcript: str = ""
+    """Which transcript of replication tells another story then: what does no harm is noticed all the same."""
 
 
 MUTANTS = {
@@ -230,6 +232,7 @@ MUTANTS = {
             "a proposal of an old leader epoch is accepted (74)",
             (Patch(alterations, "is_fenced", m.always(False)),),
             scope="late-leaders",
+            transcript="fenced_proposals",
             redundant="every election is a write: the partition epoch, which is checked as well, has grown",
         ),
         Mutant(
@@ -271,6 +274,7 @@ MUTANTS = {
                 Patch(SimReplicas, "_is_stale", m.always(False)),
             ),
             scope="repeated-orders",
+            transcript="zombie_controller",
             redundant="LeaderAndIsr carries the partition epoch: old orders, in any order, do no harm",
         ),
         Mutant(
@@ -278,6 +282,7 @@ MUTANTS = {
             "KIP-966: whoever was eligible stays so when min.insync.replicas changes",
             (Patch(configs, "clears_elr", m.always(False)),),
             scope="fewer-in-sync",
+            transcript="min_changes",
             redundant="a leader that hears of eligible replicas commits nothing; before it hears, all of them count",
         ),
         Mutant(
