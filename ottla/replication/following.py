@@ -10,6 +10,7 @@ lies above it may be committed.
 """
 
 import enum
+from typing import Any
 
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.replication.exchange import UNKNOWN, FetchAnswer, FetchQuestion
@@ -75,11 +76,24 @@ class Following:
             is_range = answer.error is ErrorCode.OFFSET_OUT_OF_RANGE
             return Outcome.OUT_OF_RANGE if is_range else Outcome.REFUSED
         if answer.diverging is not None:
+            self._check_offsets(answer.diverging.end_offset)
             self._log.truncate_to(self.truncation_point(answer.diverging))
             return Outcome.TRUNCATED
-        appended = self._log.append_fetched(answer.records, now_ms) if len(answer.records) else None
+        if len(answer.records):
+            self._append(answer.records, now_ms)
         self._keep_up(answer)
-        return Outcome.NOTHING if appended is None else Outcome.APPENDED
+        return Outcome.APPENDED if len(answer.records) else Outcome.NOTHING
+
+    def _append(self, records: Any, now_ms: int) -> None:
+        """Nothing that a later leader than ours has written can be in there, and half a batch is no answer: the same
+        question would bring it again."""
+        if self._log.append_fetched(records, now_ms, self.leader_epoch) is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch in {len(records)} bytes of records")
+
+    def _check_offsets(self, *offsets: int) -> None:
+        """Before the log is cut by the word of a leader: does it make sense?"""
+        if min(offsets) < 0 or list(offsets) != sorted(offsets):
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no log has such offsets: {offsets}")
 
     def truncation_point(self, diverging: EpochEnd) -> int:
         """The end of the largest epoch that both may share: ours, or the leader's if that comes first."""
@@ -100,6 +114,7 @@ class Following:
         log = self._log
         if not self.fits(question):
             return Outcome.STALE
+        self._check_offsets(leader_start, leader_end)
         if (
             log.end_offset > leader_end
         ):  # without epochs on both sides, the leader's end is all there is to go by

@@ -13,6 +13,8 @@ from ottla.storage.checkpoints import is_number, parse_lines, render_lines
 from ottla.storage.files import Files, write_whole
 
 FILE_NAME = "leader-epoch-checkpoint"
+ANY_EPOCH = (1 << 31) - 1
+"""As a limit: none."""
 
 
 class EpochStart(NamedTuple):

@@ -20,7 +20,7 @@ from ottla.records.batch import BatchHeader
 from ottla.storage import reading, retention, validation
 from ottla.storage.config import TopicConfig
 from ottla.storage.doomed import Doomed
-from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.epochs import ANY_EPOCH, LeaderEpochs
 from ottla.storage.files import Files
 from ottla.storage.flushing import FlushJob, Unsynced
 from ottla.storage.producers import Producers
@@ -113,11 +113,11 @@ class Log:
         appended_at = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
         return Appended(batches[0].base_offset, self.end_offset - 1, appended_at)
 
-    def append_fetched(self, data: Buffer, now_ms: int) -> Appended | None:
+    def append_fetched(self, data: Buffer, now_ms: int, epoch_max: int = ANY_EPOCH) -> Appended | None:
         """Write what a follower fetched: batches keep offsets and epochs. A batch cut off at the end is left out."""
         self._check_health()
-        view, start = memoryview(data), self.log_start_offset
-        batches = validation.accept(view, self.end_offset, is_empty=self.end_offset == start)
+        view, start, end = memoryview(data), self.log_start_offset, self.end_offset
+        batches = validation.accept(view, end, self.epochs.latest, epoch_max, is_empty=end == start)
         if not batches:
             return None
         if starts_inside := batches[0].base_offset < start:  # as the leader's log does, after DeleteRecords

@@ -32,6 +32,7 @@ from ottla.records.errors import RecordError
 from ottla.records.frames import Frame, iter_frames
 from ottla.records.section import RECORD_SIZE_MIN
 from ottla.storage.config import TopicConfig
+from ottla.storage.epochs import ANY_EPOCH
 from ottla.storage.segment import RELATIVE_OFFSET_MAX
 
 _PLACE = struct.Struct(">qii")  # what comes first in a batch: offset, length, leader epoch
@@ -102,9 +103,16 @@ def _place_usual(
     return tuple.__new__(BatchHeader, (base_offset, length, leader_epoch, *fields[3:]))
 
 
-def accept(data: memoryview, end_offset: int, *, is_empty: bool = False) -> list[BatchHeader]:
-    """The whole batches of a leader's answer to a follower: they keep their offsets, which must only grow. A log that
-    `is_empty` may begin inside the first of them.
+def accept(
+    data: memoryview,
+    end_offset: int,
+    epoch: int | None = None,
+    epoch_max: int = ANY_EPOCH,
+    *,
+    is_empty: bool = False,
+) -> list[BatchHeader]:
+    """The whole batches of a leader's answer to a follower: they keep their offsets and epochs, which must only grow:
+    from the `epoch` of the last batch to that of the leader. A log that `is_empty` may begin inside the first of them.
 
     They go into one segment. What its indexes cannot number, because compaction left a wide gap, is fetched again.
     """
@@ -120,11 +128,23 @@ def accept(data: memoryview, end_offset: int, *, is_empty: bool = False) -> list
                 )
             if batches and header.last_offset - batches[0].base_offset > RELATIVE_OFFSET_MAX:
                 break
+            epoch = _next_epoch(header, epoch, epoch_max)
             batches.append(header)
             end_offset = header.next_offset
     except RecordError as error:
         raise KafkaError(error.code, error.detail) from error
     return batches
+
+
+def _next_epoch(header: BatchHeader, epoch: int | None, epoch_max: int) -> int | None:
+    """The epoch that rules behind this batch. No checksum covers it: one that cannot be is damage, and written down it
+    would make our log look newer than any leader's."""
+    if header.leader_epoch == NO_LEADER_EPOCH:
+        return epoch
+    if not (NO_LEADER_EPOCH if epoch is None else epoch) <= header.leader_epoch <= epoch_max:
+        detail = f"batch of epoch {header.leader_epoch} behind {epoch}, from a leader in epoch {epoch_max}"
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, detail)
+    return header.leader_epoch
 
 
 def _check_frame(data: memoryview, frame: Frame) -> BatchHeader:

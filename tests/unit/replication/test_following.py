@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.replication.exchange import FetchAnswer, FetchQuestion
 from ottla.replication.following import Outcome
 from ottla.replication.state import NO_LEADER
 from ottla.storage.epochs import EpochEnd
 from ottla.testing.disk import SimDisk
 from tests.unit.replication.replicas import ask, content, fetch, put, replica, state
+from tests.unit.storage.helpers import NOW, batch
 
 
 def pair(**settings):
@@ -289,3 +290,52 @@ def test_a_leader_answers_no_follower_of_another_epoch(epoch):
     assert ask(leader, 2, question).error is ErrorCode.UNKNOWN_LEADER_EPOCH
     leader.follow_orders(state(1, 5, 5))
     assert ask(leader, 2, follower.question()).error is ErrorCode.FENCED_LEADER_EPOCH
+
+
+# --- leaders that talk nonsense -------------------------------------------------------------------------------------
+
+
+def _spoilt(*values, at=-1, **how):
+    data = bytearray(batch(*values, **how))
+    data[at] ^= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FetchAnswer(records=batch(b"x", base_offset=2, leader_epoch=6)),
+        FetchAnswer(records=batch(b"x", base_offset=2, leader_epoch=3)),
+        FetchAnswer(
+            records=batch(b"x", base_offset=2, leader_epoch=5) + batch(b"y", base_offset=3, leader_epoch=4)
+        ),
+        FetchAnswer(records=batch(b"x", base_offset=1, leader_epoch=5)),
+        FetchAnswer(records=_spoilt(b"x", base_offset=2, leader_epoch=5)),
+        FetchAnswer(records=batch(b"x", base_offset=2, leader_epoch=5)[:-1]),
+        FetchAnswer(records=bytes(200)),
+        FetchAnswer(diverging=EpochEnd(4, -1)),
+    ],
+    ids=["newer", "older", "backwards", "doubled", "damaged", "cut", "nothing", "nowhere"],
+)
+def test_what_cannot_be_leaves_the_log_as_it_is(answer):
+    """An epoch is covered by no checksum: once written down, all that comes later would look outdated."""
+    leader, follower = pair()
+    for each in (leader, follower):
+        each.follow_orders(state(1, 4, 4))
+    put(leader, b"a", b"b")
+    fetch(follower, leader)
+    follower.follow_orders(state(1, 5, 5))
+    before = follower.question(), list(follower.log.epochs.entries), content(follower)
+    with pytest.raises(KafkaError):
+        follower.answer(follower.question(), answer, NOW)
+    assert (follower.question(), list(follower.log.epochs.entries), content(follower)) == before
+
+
+@pytest.mark.parametrize("found", [(-1, -1), (5, 1), (-2, 0)])
+def test_a_range_that_no_log_has_is_not_followed(found):
+    leader, follower = pair()
+    put(leader, b"a", b"b")
+    fetch(follower, leader)
+    with pytest.raises(KafkaError):
+        follower.out_of_range(follower.question(), *found)
+    assert content(follower) == content(leader)

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ottla.core.errors import ErrorCode, KafkaError
-from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.epochs import ANY_EPOCH, LeaderEpochs
 from ottla.storage.log import Appended
 from ottla.storage.producers import Marker, Producers, Stamp
 from ottla.storage.txn_index import AbortedTxn
@@ -97,7 +97,7 @@ class ObjectLog:
         self._write(record._replace(epoch=leader_epoch, offset=offset))
         return Appended(offset, offset)
 
-    def append_fetched(self, data: Any, now_ms: int) -> Appended | None:
+    def append_fetched(self, data: Any, now_ms: int, epoch_max: int = ANY_EPOCH) -> Appended | None:
         """Write what a follower fetched: records keep their offsets and epochs."""
         records: Sequence[Record] = data
         if not records:
