@@ -164,6 +164,11 @@ def failed(answers: Answers) -> list[TopicPartition]:
     return [partition for partition, code in answers.items() if code == ErrorCode.KAFKA_STORAGE_ERROR]
 
 
+def mistaken(answers: Answers) -> list[TopicPartition]:
+    """The partitions of which the broker has another topic's."""
+    return [partition for partition, code in answers.items() if code == ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
 def _newest(topic: TopicImage, known: TopicImage | None) -> TopicImage:
     """The topic with the newer state of each partition."""
     if known is None or known.topic_id != topic.topic_id:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ottla.broker.channels import Channels
 from ottla.broker.office import Claim, Office
-from ottla.broker.orders import Answers, Orders, failed
+from ottla.broker.orders import Answers, Orders, failed, mistaken
 from ottla.broker.stored import leftovers, load_brokers, load_context, policy_of
 from ottla.controller import brokers, configs, deletions, elections, topics
 from ottla.controller.context import Context, Policy
@@ -222,9 +222,12 @@ class Reign:
         """Take the answer to an order to heart."""
         try:
             answers = await answer or {}
-            if lost := failed(answers):
+            if isinstance(effect, LeaderAndIsr) and (lost := failed(answers)):
+                # Not what could not be deleted: that is nobody's replica any more, and its name perhaps another's.
                 # Never twice for the same partition: a replica that has failed is not told to lead.
                 await self.fail(broker, lost)
+            if former := mistaken(answers):
+                await self.decide(lambda context: (deletions.make_room(context, broker, former), None))
             if gone := _deleted(effect, answers):
                 await self.decide(lambda context: (deletions.confirm(context, broker, gone), None))
         except KafkaError as error:

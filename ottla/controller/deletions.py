@@ -13,7 +13,7 @@ that a broker gets back may remain on it for a while.
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 
-from ottla.controller import tables
+from ottla.controller import partitions, tables
 from ottla.controller.context import Context
 from ottla.controller.decision import Decision, DeletionStored, ReplicasDeleted, StopReplicas
 from ottla.controller.tables import ReplicaPhase
@@ -36,16 +36,16 @@ def enlist(context: Context, topic: TopicImage, lost: Mapping[int, Collection[in
     return decision
 
 
-def strike(context: Context, holder: Holder, partitions: Collection[int]) -> Decision:
+def strike(context: Context, holder: Holder, indexes: Collection[int]) -> Decision:
     """The broker need not delete these partitions any more."""
     decision = Decision()
     known = context.deletions.get(holder)
     if known is not None:
-        _store(context, holder, known.topic, set(known.partitions).difference(partitions), decision)
+        _store(context, holder, known.topic, set(known.partitions).difference(indexes), decision)
     return decision
 
 
-def confirm(context: Context, broker: int, partitions: Collection[TopicPartition]) -> Decision:
+def confirm(context: Context, broker: int, deleted: Collection[TopicPartition]) -> Decision:
     """A broker has answered StopReplicas without an error: it has deleted these. Call it for every such answer.
 
     Who has died since remains on the list, and is asked again in its next life."""
@@ -53,9 +53,9 @@ def confirm(context: Context, broker: int, partitions: Collection[TopicPartition
     if broker not in context.brokers:
         return decision
     gone: dict[str, set[int]] = {}
-    for partition in partitions:
+    for partition in deleted:
         gone.setdefault(partition.topic, set()).add(partition.partition)
-    doomed = frozenset(tp for tp in partitions if tp.topic in context.doomed)
+    doomed = frozenset(tp for tp in deleted if tp.topic in context.doomed)
     if doomed:  # it need not get on the list
         decision.changes.append(ReplicasDeleted(broker, doomed))
     for holder, known in context.deletions.items():
@@ -87,21 +87,40 @@ def remind(context: Context, brokers: Collection[int], *, born: bool) -> Decisio
     return decision
 
 
+def make_room(context: Context, broker: int, refused: Collection[TopicPartition]) -> Decision:
+    """A broker refuses replicas: it still has those of a topic that had the name before. It was not told to delete them
+    while a controller could not know which ones it has. These go first now, and it is told again."""
+    owed = {
+        TopicPartition(known.topic, index)
+        for (id, topic_id), known in context.deletions.items()
+        if id == broker and known.topic in context.topics
+        if context.topics[known.topic].image.topic_id != topic_id
+        for index in known.partitions
+    }
+    former = sorted(owed.intersection(refused))
+    states = [context.topics[topic].image.partitions[index] for topic, index in former]
+    decision = Decision()
+    if former:
+        decision.effects.append(StopReplicas(broker, dict.fromkeys(former, True)))
+        decision.effects += partitions.orders((state._replace(is_new=True) for state in states), [broker])
+    return decision
+
+
 def _store(context: Context, holder: Holder, topic: str, owed: Iterable[int], decision: Decision) -> None:
     known = context.deletions.get(holder)
-    partitions = tuple(sorted(owed))
-    if partitions == (known.partitions if known else ()):
+    indexes = tuple(sorted(owed))
+    if indexes == (known.partitions if known else ()):
         return
-    _check_moves(context, holder, topic, set(known.partitions if known else ()), set(partitions))
-    path, data = DeletedReplicasNode.path(*holder), DeletedReplicasNode(topic, partitions).encode()
+    _check_moves(context, holder, topic, set(known.partitions if known else ()), set(indexes))
+    path, data = DeletedReplicasNode.path(*holder), DeletedReplicasNode(topic, indexes).encode()
     if known is None:
         decision.writes.append(Create(path, data))
-    elif partitions:
+    elif indexes:
         decision.writes.append(Set(path, data, known.version))
     else:
         decision.writes.append(Delete(path, known.version))
     version = 0 if known is None else known.version + 1
-    decision.changes.append(DeletionStored(*holder, topic, partitions, version))
+    decision.changes.append(DeletionStored(*holder, topic, indexes, version))
 
 
 def _check_moves(

@@ -2,9 +2,11 @@
 
 import asyncio
 import functools
+from unittest.mock import patch
 
 import pytest
 
+from ottla.broker import reign
 from ottla.broker.standing import Rebalancing
 from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
 from ottla.controller.configs import MIN_INSYNC
@@ -164,6 +166,58 @@ async def test_a_failed_disk_is_reported_by_the_answer_to_an_order(cluster):
     other.replicas.failing = {WHERE}
     await boss.host.create_topics([NewTopic("t", assignments={0: [1, 0]})])
     assert (shown(boss).leader, shown(boss).offline) == (0, (1,))
+
+
+@cluster
+async def test_a_replica_that_could_not_be_deleted_is_not_one_of_the_next_topic_of_that_name(cluster):
+    boss = await cluster.start(0)
+    other = await cluster.start(1)
+    await until(lambda: len(boss.metadata.brokers) == 2)
+    await boss.host.create_topics([NewTopic("t", assignments={0: [1]})])
+    is_over = asyncio.Event()
+
+    async def stop_replicas(controller_epoch, partitions):
+        await is_over.wait()
+        return dict.fromkeys(partitions, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    other.replicas.stop_replicas = stop_replicas
+    with patch.object(reign, "FOLLOW_SECONDS", 0.001):
+        await boss.host.delete_topics(["t"])
+        await boss.host.create_topics([NewTopic("t", assignments={0: [1]})])
+    is_over.set()
+    await until(lambda: other.replicas.calls[-1] == "update" and not boss.host._reign._under_way)
+    assert (shown(boss).leader, shown(boss).offline) == (1, ())
+
+
+@cluster
+async def test_a_broker_that_missed_a_deletion_gets_the_next_topic_of_that_name_from_the_next_controller(
+    cluster,
+):
+    boss = await cluster.start(0)
+    heir, other = [await cluster.start(node_id) for node_id in (1, 2)]
+    await until(lambda: len(boss.metadata.brokers) == len(other.metadata.brokers) == 3)
+    await boss.host.create_topics([NewTopic("t", assignments={0: [2]})])
+    former = other.state("t").topic_id
+    follow = other.replicas.leader_and_isr
+
+    async def leader_and_isr(controller_epoch, states):
+        had = other.replicas.states.get(WHERE)
+        if had is not None and states and states[0].topic_id != had.topic_id:
+            return {WHERE: ErrorCode.INCONSISTENT_TOPIC_ID}
+        return await follow(controller_epoch, states)
+
+    other.replicas.leader_and_isr = leader_and_isr
+    cluster.wires.cut.add(2)  # from the controller, while its session lives on
+    with patch.object(reign, "FOLLOW_SECONDS", 0.001):
+        await boss.host.delete_topics(["t"])
+    creating = asyncio.ensure_future(boss.host.create_topics([NewTopic("t", assignments={0: [2]})]))
+    await until(lambda: shown(boss).topic_id != former if "t" in boss.metadata.topics else False)
+    await boss.die()
+    creating.cancel()
+    cluster.wires.cut.clear()
+    await until(lambda: heir.host.is_controller and other.state("t").topic_id != former)
+    assert other.replicas.deleted == {WHERE}
+    await until(lambda: not cluster.store._shared.tree.children("/admin/deleted_replicas"))
 
 
 @cluster

@@ -7,12 +7,21 @@ import pytest
 from ottla.controller import deletions, topics
 from ottla.controller.commands import NewTopic
 from ottla.controller.context import StoredTopic
-from ottla.controller.decision import Decision, StopReplicas
+from ottla.controller.decision import Decision, LeaderAndIsr, StopReplicas
 from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import DeletedReplicasNode
 from ottla.metadata.store import Create, Delete, Set
 from ottla.replication.state import TopicImage
-from tests.unit.controller.helpers import TOPIC_ID, broker, carried_out, cluster, effects, state, with_topic
+from tests.unit.controller.helpers import (
+    TOPIC_ID,
+    broker,
+    carried_out,
+    cluster,
+    effects,
+    present,
+    state,
+    with_topic,
+)
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NODES = {"t": ["/brokers/topics/t"]}
@@ -166,3 +175,20 @@ def test_nobody_gets_off_the_list_while_it_is_down():
     del context.brokers[1]
     with pytest.raises(AssertionError, match="from ReplicaDeletionIneligible to ReplicaDeletionSuccessful"):
         deletions.strike(context, (1, TOPIC_ID), [0])
+
+
+def test_who_refuses_a_new_topic_because_it_has_the_former_one_deletes_that_first():
+    context = owing(0, topic_id=uuid.UUID(int=7))
+    with_topic(context, NewTopic("t", assignments={0: [1], 1: [1]}))
+    decision = deletions.make_room(context, 1, [T0, T1])
+    told = present(context)._replace(is_new=True)
+    assert decision.effects == [StopReplicas(1, {T0: True}), LeaderAndIsr(1, (told,))]
+    confirm(context, 1, T0)
+    assert deletions.make_room(context, 1, [T0, T1]) == Decision(), "it has nothing to delete any more"
+
+
+def test_nobody_deletes_what_it_has_of_the_present_topic():
+    context = cluster(0, 1)
+    with_topic(context, NewTopic("t", assignments={0: [1]}))
+    carried_out(context, deletions.enlist(context, context.topics["t"].image, {1: [0]}))
+    assert deletions.make_room(context, 1, [T0]) == Decision()
