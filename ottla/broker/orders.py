@@ -149,8 +149,8 @@ class Orders:
     def follow_config(self, resource: ConfigResource, values: Mapping[str, str] | None) -> None:
         """These are the settings of a resource now; None if it is gone."""
         if values is not None:
-            self.configs[resource] = values
             self._configs.apply(resource, values)
+            self.configs[resource] = values
         else:
             self.configs.pop(resource, None)
             if resource.type is ResourceType.TOPIC:

@@ -74,6 +74,10 @@ class Reign:
         """Do this as controller. Returns when it lasts, and, if it `waits`, the brokers have followed or take too long.
 
         Raises NOT_CONTROLLER if we are not, or no longer."""
+        if (
+            self._office.claim is None
+        ):  # at once: whoever registers has the turn for as long as a session lasts
+            raise self._not_controller()
         # Whoever asked may go away in the middle; what is begun is finished all the same.
         running = asyncio.ensure_future(self._complete(work, waits))
         running.add_done_callback(_seen)
@@ -134,7 +138,12 @@ class Reign:
     async def _complete(self, work: Callable[[Context], Awaitable[T]], waits: bool) -> T:
         async with self.turn:
             self._told, self._told_us, self._doomed = [], [], set()
-            result = await self._run(work)
+            try:
+                result = await self._run(work)
+            except BaseException:
+                if self._doomed:  # what a new controller has found to do is not what was refused
+                    self._in_background(self._followed(self._told, self._told_us, self._doomed))
+                raise
             followed = self._followed(self._told, self._told_us, self._doomed)
         if waits:
             await followed
@@ -154,7 +163,7 @@ class Reign:
         if doomed:
             try:
                 await self._complete(lambda context: self._bury(context, doomed), waits=True)
-            except KafkaError:
+            except Exception:
                 self._unburied.update(doomed)
                 self._office.ring()
                 raise
@@ -169,15 +178,27 @@ class Reign:
     async def _run(self, work: Callable[[Context], Awaitable[T]]) -> T:
         claim = self._office.claim
         if claim is None or not self._office.may_decide:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"broker {self._office.node_id} is not the controller")
+            raise self._not_controller()
         try:
             return await work(await self._know(claim))
         except StoreError as error:
-            self.context = None
-            self._office.ring()  # what has happened after all, others are to be told
+            self._begin_again()  # what has happened after all, others are to be told
             await self._office.confirm(claim)
             logger.error("a change of the cluster's metadata failed: %s", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except KafkaError:
+            raise  # a refusal: nothing was done
+        except Exception:
+            self._begin_again()  # something may be written of which nobody was told
+            raise
+
+    def _not_controller(self) -> KafkaError:
+        return KafkaError(ErrorCode.NOT_CONTROLLER, f"broker {self._office.node_id} is not the controller")
+
+    def _begin_again(self) -> None:
+        """From what is stored, and tell everybody everything."""
+        self.context = None
+        self._office.ring()
 
     # --- a decision ---------------------------------------------------------------------------------------------
 
@@ -219,9 +240,21 @@ class Reign:
         (self._told_us if target == node_id else self._told).append(hearing)
 
     async def _hear(self, answer: "asyncio.Future[Answers | None]", broker: int, effect: Effect) -> None:
-        """Take the answer to an order to heart."""
+        """Hear how a broker takes an order."""
         try:
             answers = await answer or {}
+        except KafkaError as error:
+            logger.warning("broker %d refuses the controller: %s", broker, error)
+            if error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
+                self._office.ring(ControllerNode.path)
+        except Exception as error:
+            logger.error("broker %d could not follow the controller", broker, exc_info=error)
+        else:
+            await self._heed(broker, effect, answers)
+
+    async def _heed(self, broker: int, effect: Effect, answers: Answers) -> None:
+        """Take an answer to heart."""
+        try:
             if isinstance(effect, LeaderAndIsr) and (lost := failed(answers)):
                 # Not what could not be deleted: that is nobody's replica any more, and its name perhaps another's.
                 # Never twice for the same partition: a replica that has failed is not told to lead.
@@ -231,11 +264,8 @@ class Reign:
             if gone := _deleted(effect, answers):
                 await self.decide(lambda context: (deletions.confirm(context, broker, gone), None))
         except KafkaError as error:
-            logger.warning("broker %d refuses the controller: %s", broker, error)
-            if error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
-                self._office.ring(ControllerNode.path)
-        except Exception as error:
-            logger.error("broker %d could not follow the controller", broker, exc_info=error)
+            logger.warning("what broker %d answers cannot be heeded now: %s", broker, error)
+            self._begin_again()  # it is said only once, unless it is asked for anew
 
     async def _advance(self, context: Context, changed: Sequence[TopicImage]) -> None:
         """Replicas that were to be added may be in sync by now, or fewer have to be."""

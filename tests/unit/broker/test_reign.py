@@ -1,0 +1,82 @@
+"""A controller's decisions are written, remembered and told: whatever fails in between, nothing is left half done."""
+
+import asyncio
+
+import pytest
+
+from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
+from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.ids import TopicPartition
+from ottla.metadata.paths import DeleteTopicNode
+from ottla.metadata.store import SessionState
+from tests.unit.broker.controlled import Life, until
+from tests.unit.broker.test_office import cluster, three
+
+WHERE = TopicPartition("t", 0)
+
+
+def tell_session(life: Life, state: SessionState) -> None:
+    store = life.host.store
+    store._state = state  # type: ignore[attr-defined]  # an EmbeddedStore
+    for listener in store._listeners:  # type: ignore[attr-defined]
+        listener(state)
+
+
+@cluster
+async def test_a_deletion_goes_on_though_the_first_command_of_a_new_controller_is_refused(cluster):
+    boss = await cluster.start(0)
+    await boss.host.create_topics([NewTopic("t", 1, 1)])
+    await boss.host.store.create(DeleteTopicNode.path("t"))  # as one leaves it that dies half-way
+    boss.host._reign.forget()
+    with pytest.raises(KafkaError, match="STALE_BROKER_EPOCH"):
+        await boss.host.alter_partitions(7, 7, [])
+    await until(lambda: boss.host._reign.context is not None and not boss.host._reign.context.doomed)
+    assert await cluster.store.children("/brokers/topics") == []
+
+
+@cluster
+async def test_a_failed_disk_that_is_told_while_the_session_is_interrupted_is_not_forgotten(cluster):
+    boss, second, _ = await three(cluster)
+    second.replicas.failing = {WHERE}
+    answer, ask = asyncio.Event(), cluster.wires.ask
+
+    async def slow(broker, order):
+        answers = await ask(broker, order)
+        if broker.node_id == 1 and answers:
+            await answer.wait()
+        return answers
+
+    cluster.wires.ask = slow
+    creating = asyncio.ensure_future(boss.host.create_topics([NewTopic("t", assignments={0: [1, 0]})]))
+    await until(lambda: WHERE in second.replicas.states)
+    tell_session(boss, SessionState.SUSPENDED)
+    answer.set()
+    await creating
+    tell_session(boss, SessionState.CONNECTED)
+    await until(lambda: boss.metadata.topics["t"].partitions[0].leader == 0)
+
+
+@cluster
+async def test_who_is_not_the_controller_says_so_at_once_also_while_it_waits_for_its_former_life(cluster):
+    await cluster.start(0)
+    second = await cluster.start(1)
+    async with second.host._reign.turn:  # as somebody has it who registers
+        with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
+            await asyncio.wait_for(second.host.create_topics([NewTopic("t")]), 60)
+
+
+@cluster
+async def test_what_is_written_is_told_though_our_own_broker_stumbles_over_a_setting(cluster):
+    boss, second, third = await three(cluster)
+
+    def stumble(resource, values):
+        boss.configs.apply = apply
+        raise RuntimeError("nobody has thought of this")
+
+    apply, boss.configs.apply = boss.configs.apply, stumble
+    with pytest.raises(RuntimeError):
+        await boss.host.create_topics([NewTopic("t", 1, 3, configs={"a": "1"})])
+    await until(lambda: all("t" in life.metadata.topics for life in (boss, second, third)))
+    assert boss.configs.applied[ConfigResource(ResourceType.TOPIC, "t")] == {"a": "1"}
+    answers = await boss.host.create_topics([NewTopic("t", 1, 3)])
+    assert isinstance(answers["t"], KafkaError) and answers["t"].code is ErrorCode.TOPIC_ALREADY_EXISTS
