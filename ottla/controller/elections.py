@@ -73,10 +73,10 @@ def settle(state: PartitionState, who: Voters, policy: Policy = DEFAULT_POLICY) 
     A broker that died and came back before anybody noticed has died all the same. Its death and the election that
     follows are one change: they take one leader epoch.
     """
-    if state.partition_epoch == NO_STATE:
-        return elect(state, who.live, policy, who.leaving)
     if any(id in who.born for id in state.offline):  # its disk is tried again
         state = state._replace(offline=tuple(id for id in state.offline if id not in who.born))
+    if state.partition_epoch == NO_STATE:
+        return elect(state, who.live, policy, who.leaving)
     after = leave(state, [id for id in state.isr if id not in who.live or id in who.born], policy)
     after = forget(after, who.unclean)
     after = elect(after, who.live, policy, who.leaving)

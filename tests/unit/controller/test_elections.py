@@ -177,6 +177,13 @@ def test_a_life_is_new_when_no_controller_has_seen_it_and_unclean_when_it_cannot
     assert who == Voters({0, 1, 2, 3, 4}, {1, 2, 3, 4}, {2, 3, 4}, {0})
 
 
+def test_a_partition_that_nobody_ever_led_is_led_when_its_broker_is_back_with_another_disk():
+    newborn = state(NO_LEADER, "0", "", partition_epoch=NO_STATE, leader_epoch=-1, offline=(0,))
+    assert settle(newborn, lives("0")).leader == NO_LEADER
+    after = settle(newborn, lives("0", born="0", unclean="0"))
+    assert (look(after), after.offline) == ((0, (0,), (), 0), ())
+
+
 def test_a_controller_that_wants_fewer_in_sync_leaves_nobody_eligible_for_whom_the_leader_would_wait():
     before = state(0, "012", "0", elr=(1,))  # by a controller whose own default was 2
     assert look(settle(before, lives("02"), Policy(1))) == (0, (0,), (), 3)
