@@ -57,7 +57,7 @@ def fail(context: Context, broker: int, failed: Iterable[TopicPartition]) -> Dec
             continue
         states = list(stored.image.partitions)
         for index in sorted(indexes):
-            if index < len(states):
+            if 0 <= index < len(states):
                 states[index] = _fail(context, states[index], broker, decision)
                 news.append(states[index])
         images.append(stored.image._replace(partitions=tuple(states)))

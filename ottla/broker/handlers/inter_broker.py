@@ -6,10 +6,11 @@ broker by its own. One that speaks for a life that is over changes nothing.
 
 from typing import TYPE_CHECKING
 
-from ottla.broker import eligible
+from ottla.broker import eligible, order_checks
 from ottla.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.call import Call
-from ottla.broker.control_messages import leader_and_isr_response, order_of, stop_replica_response
+from ottla.broker.control_messages import Request, leader_and_isr_response, order_of, stop_replica_response
+from ottla.broker.orders import Answers
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.inter_broker import (
@@ -45,14 +46,14 @@ _Answer = AlterPartitionResponse.Topic
 async def leader_and_isr(broker: "Broker", call: Call, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
     """Lead or follow."""
     _check_may_act(broker, call)
-    answers = await broker.controller.orders.follow(order_of(broker.node_id, request))
+    answers = await _follow(broker, request)
     return leader_and_isr_response(request, answers)
 
 
 async def stop_replica(broker: "Broker", call: Call, request: StopReplicaRequest) -> StopReplicaResponse:
     """Serve these partitions no more; perhaps delete them."""
     _check_may_act(broker, call)
-    answers = await broker.controller.orders.follow(order_of(broker.node_id, request))
+    answers = await _follow(broker, request)
     return stop_replica_response(answers)
 
 
@@ -61,8 +62,14 @@ async def update_metadata(
 ) -> UpdateMetadataResponse:
     """Know how the cluster looks."""
     _check_may_act(broker, call)
-    await broker.controller.orders.follow(order_of(broker.node_id, request))
+    await _follow(broker, request)
     return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+
+async def _follow(broker: "Broker", request: Request) -> Answers:
+    order = order_of(broker.node_id, request)
+    order_checks.check(order, broker.node_id)
+    return await broker.controller.orders.follow(order)
 
 
 # --- for the controller -------------------------------------------------------------------------------------------

@@ -159,6 +159,13 @@ def test_a_failed_disk_is_not_trusted_with_what_it_had():
     assert look(present(context)) == (1, (1,), (), 1)
 
 
+def test_a_partition_that_does_not_exist_cannot_fail():
+    context = cluster(0, 1)
+    with_topic(context, NewTopic("t", assignments={0: [0, 1], 1: [0, 1]}))
+    carried_out(context, brokers.fail(context, 0, [TopicPartition("t", -1), TopicPartition("t", 2)]))
+    assert leaders(context) == [0, 0]
+
+
 def test_everything_of_a_dead_broker_moves_in_one_decision():
     context = cluster(0, 1, 2)
     spread = {index: [0, 1 + index % 2, 2 - index % 2] for index in range(300)}
