@@ -113,6 +113,7 @@ class Broker:
         self.sober_clock = SoberClock(self.clock)
         self.upkeep = Upkeep(self.replicas, config, self.clock, self.files, self.sober_clock)
         self.configs.on_retention_changed = self.upkeep.look_at
+        self.configs.on_commitment_changed = self.replicas.reconfigured
         self.openers = ThreadPoolExecutor(_OPENERS, "open-batches")
         self.listeners: list[Listener] = []
         self.http_port: int | None = None

@@ -8,11 +8,11 @@ a newer broker wrote it, is left out and logged: it must not keep a broker from 
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.config_resources import ClientMetricsConfig, GroupConfig
 from ottla.controller.commands import ConfigResource, ResourceType
-from ottla.core.config import Config, Source
+from ottla.core.config import Config, Key, Source
 from ottla.core.errors import ConfigError, ErrorCode, KafkaError
 from ottla.storage.config import TopicConfig
 
@@ -30,6 +30,7 @@ _OF_RETENTION = (
     TopicConfig.segment_ms,
     TopicConfig.file_delete_delay_ms,
 )
+_OF_COMMITMENT = (TopicConfig.min_insync_replicas, TopicConfig.flush_messages)
 
 
 class Configs:
@@ -43,6 +44,8 @@ class Configs:
         self._unset_group: GroupConfig | None = None
         self.on_retention_changed: Callable[[Collection[str]], object] = lambda topics: None
         """Called with the topics that have other settings now of how long records are kept."""
+        self.on_commitment_changed: Callable[[Collection[str]], object] = lambda topics: None
+        """Called with the topics that have other settings now of when records are committed."""
 
     def topic(self, name: str) -> TopicConfig:
         """The one object with the settings of this topic. It follows changes; hold it, and read it each time."""
@@ -99,20 +102,27 @@ class Configs:
 
     def apply(self, resource: ConfigResource, values: Values) -> None:
         """These are now all the settings of the resource."""
-        before = self._retention_of(resource)
+        watched = (
+            (_OF_RETENTION, self.on_retention_changed),
+            (_OF_COMMITMENT, self.on_commitment_changed),
+        )
+        before = [self._settings_of(resource, keys) for keys, _ in watched]
         self._apply(resource, values)
-        after = self._retention_of(resource)
-        if changed := [topic for topic, settings in after.items() if settings != before.get(topic)]:
-            self.on_retention_changed(changed)
+        for known, (keys, on_changed) in zip(before, watched, strict=True):
+            after = self._settings_of(resource, keys)
+            if changed := [topic for topic, settings in after.items() if settings != known.get(topic)]:
+                on_changed(changed)
 
-    def _retention_of(self, resource: ConfigResource) -> dict[str, tuple[object, ...]]:
-        """How long the topics that a change of this resource touches keep their records."""
+    def _settings_of(
+        self, resource: ConfigResource, keys: Iterable[Key[Any]]
+    ) -> dict[str, tuple[object, ...]]:
+        """These settings of the topics that a change of this resource touches."""
         topics: Iterable[str] = ()
         if resource.type is ResourceType.TOPIC:
             topics = [resource.name]
         elif resource.type is ResourceType.BROKER:
             topics = list(self._topics)
-        return {name: tuple(self.topic(name)[key.name] for key in _OF_RETENTION) for name in topics}
+        return {name: tuple(self.topic(name)[key.name] for key in keys) for name in topics}
 
     def _apply(self, resource: ConfigResource, values: Values) -> None:
         if resource.type is ResourceType.TOPIC:

@@ -188,6 +188,12 @@ class Replicas:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic_partition}")
 
+    def reconfigured(self, topics: Collection[str]) -> None:
+        """It takes another number of replicas or syncs now to commit what these topics hold."""
+        for topic in topics:
+            for partition in self._by_topic.get(topic, {}).values():
+                partition.reconfigured()
+
     def commit_of(self, log: Log) -> GroupCommit:
         """Who syncs this log, one that is in use, for all that wait for it.
 

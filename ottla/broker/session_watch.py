@@ -1,7 +1,7 @@
 """Whether others may have taken our place: judged by our own clock, while the metadata store does not answer.
 
-A broker whose session is over leads nothing any more, but it may not know. As long as its session is only interrupted it
-goes on. Once that lasts as long as a session does, another leader may have been elected, and what is written here
+A broker whose session is over leads nothing any more, but it may not know. As long as its session is only interrupted
+it goes on. Once that lasts as long as a session does, another leader may have been elected, and what is written here
 without asking followers would be lost.
 """
 

@@ -198,6 +198,10 @@ class Partition:
         """More of the log is on the disk."""
         self._move_high_watermark()
 
+    def reconfigured(self) -> None:
+        """Settings have changed: what lacked replicas or syncs may be committed now."""
+        self._move_high_watermark()
+
     # --- followers, as their leader sees them -------------------------------------------------------------------
 
     def has_follower(self, replica: int) -> bool:

@@ -1,7 +1,7 @@
 """Partitions at whose end a follower waits: most of them, most of the time.
 
-A follower's session names hundreds of partitions, and whenever one of them has news all of them are looked at. Of one in
-which nothing has moved since, there is nothing to find out: the answer is the one of last time, and the follower is
+A follower's session names hundreds of partitions, and whenever one of them has news all of them are looked at. Of one
+in which nothing has moved since, there is nothing to find out: the answer is the one of last time, and the follower is
 noted to be there still.
 """
 
@@ -37,9 +37,12 @@ class Quiet:
         )
 
     def note(self, life: BrokerLife, now_ms: int) -> bool:
-        """The follower is there still. False if there is more to it: another life, or one that may join the ISR."""
+        """The follower is there still. False if there is more to it: another life, one that may join the ISR, or a high
+        watermark that is behind, which other things than logs may move."""
         follower, asked = self.reign.followers.get(life.broker), self.asked
         if follower is None or follower.broker_epoch != life.epoch or life.broker not in self.partition.isr:
+            return False
+        if self.answer.high_watermark < asked.fetch_offset:
             return False
         follower.fetched(asked.fetch_offset, asked.log_start_offset, asked.fetch_offset, now_ms)
         return True

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
 from tests.unit.broker.cluster import ALL, cluster, scenario, within
@@ -191,6 +192,17 @@ async def test_records_that_are_deleted_at_the_leader_go_at_the_follower_too():
         brokers.put(1, b"b")
         await brokers.has(2, 5)
         assert brokers.partition(2).log.log_start_offset == 2
+
+
+@scenario
+async def test_when_fewer_in_sync_are_enough_what_waited_for_more_is_committed_at_once():
+    async with cluster(1, min_insync_replicas=2) as brokers:
+        await brokers.lead(1, 2, isr=(1,))
+        brokers.put(1, b"a")
+        assert brokers.partition(1).high_watermark.value == 0
+        orders = ConfigResource(ResourceType.TOPIC, "orders")
+        brokers[1].configs.apply(orders, {"min.insync.replicas": "1"})
+        assert brokers.partition(1).high_watermark.value == 1
 
 
 # --- disks --------------------------------------------------------------------------------------------------------

@@ -148,3 +148,19 @@ async def test_a_follower_that_loses_its_permission_is_refused():
     await follower.fetch()
     follower.broker.authorizer.allows = lambda *_: False
     assert set(codes(await follower.fetch())) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+
+
+@scenario
+async def test_while_the_high_watermark_is_behind_it_is_looked_at_every_time():
+    """Fewer in sync may be enough by now: nothing of that is seen in the log."""
+    orders = led_partition("orders", replicas=(1, 2), settings={"min.insync.replicas": "2"})
+    orders.append(batch(b"a"), 1, NOW)
+    orders.follow_orders(orders.state._replace(replicas=(1, 2, 3), isr=(1, 2), partition_epoch=2), 0)
+    orders.config.update({"min.insync.replicas": "3"})
+    follower = Follower(orders)
+    await follower.fetch(wants(orders, 1, epoch=EPOCH))
+    await follower.fetch()
+    assert orders.high_watermark.value == 0
+    orders.config.update({"min.insync.replicas": "2"})
+    await follower.fetch()
+    assert orders.high_watermark.value == 1
