@@ -33,7 +33,6 @@ from ottla.broker.throttle import NoThrottle, Throttle
 from ottla.broker.upkeep import Upkeep
 from ottla.controller.context import INTERNAL_TOPICS
 from ottla.core.clock import Clock, SystemClock
-from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.core.metrics import Registry
 from ottla.core.watermark import Watermark
@@ -254,16 +253,12 @@ class Broker:
         self._directories.release()
 
     def _some_failed(self, partitions: list[TopicPartition]) -> None:
-        report = asyncio.get_running_loop().create_task(self._report(partitions), name="report failed disk")
+        """Let the controller know, so that clients learn who leads instead, or that nobody does."""
+        report = asyncio.get_running_loop().create_task(
+            self.to_controller.report_failed(partitions), name="report failed disk"
+        )
         self._reports.add(report)
         report.add_done_callback(self._reports.discard)
-
-    async def _report(self, partitions: list[TopicPartition]) -> None:
-        """Let the controller know, so that clients learn who leads instead, or that nobody does."""
-        try:
-            await self.to_controller.replicas_failed(partitions)
-        except KafkaError as error:
-            logger.error("the controller could not be told of %d lost replicas: %s", len(partitions), error)
 
     def _all_failed(self) -> None:
         self.why_not_ready = "every log directory has failed"

@@ -20,6 +20,7 @@ from ottla.replication.state import TopicImage
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.election import ControllerHost
+    from ottla.network.peer import Peer
     from ottla.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
 
 logger = logging.getLogger(__name__)
@@ -127,6 +128,20 @@ class ToController:
             version=0,
         )
 
+    async def report_failed(self, partitions: Collection[TopicPartition]) -> None:
+        """The same, until it is told: nobody else would ever say so. A broker that stops tries only once."""
+        while True:
+            try:
+                return await self.replicas_failed(partitions)
+            except KafkaError as error:
+                logger.error(
+                    "the controller could not be told of %d lost replicas: %s", len(partitions), error
+                )
+                # In another life we are told everything, and answer what is lost.
+                if error.code is ErrorCode.STALE_BROKER_EPOCH or self._broker.replicas.is_closing:
+                    return None
+            await asyncio.sleep(AGAIN_SECONDS)
+
     async def controlled_shutdown(self) -> list[TopicPartition]:
         """Let others lead what we lead. Returns what we still do."""
         broker = self._broker
@@ -202,9 +217,21 @@ class ToController:
         controller = self._broker.metadata.controller_id
         if controller in (NO_CONTROLLER, self._broker.node_id):
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller at the moment")
-        async with self._connecting:
-            peer = await self._peers.to(controller, self)
+        connecting = asyncio.ensure_future(self._connect(controller))
+        try:
+            await asyncio.wait([connecting], timeout=timeout_ms / 1000)
+            if not connecting.done():
+                raise TimeoutError(f"no connection to broker {controller} within {timeout_ms} ms")
+        except BaseException:
+            connecting.cancel()
+            raise
+        peer = connecting.result()
         return await peer.send(request, version, timeout_ms=timeout_ms)
+
+    async def _connect(self, controller: int) -> "Peer":
+        """Many may ask at once; one connection is enough."""
+        async with self._connecting:
+            return await self._peers.to(controller, self)
 
 
 def _raise(error_code: int, detail: str = "") -> None:

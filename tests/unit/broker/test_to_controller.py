@@ -187,3 +187,38 @@ async def test_a_disk_that_fails_under_another_broker_is_known_to_the_controller
     await other.to_controller.replicas_failed([TopicPartition("t", 0)])
     state = boss.metadata.topics["t"].partitions[0]
     assert (state.leader, state.offline) == (boss.node_id, (other.node_id,))
+
+
+@run_with(2)
+async def test_a_disk_that_fails_while_the_controller_cannot_be_reached_is_reported_when_it_can(cluster):
+    (other,) = cluster.others
+    boss = cluster.controller
+    await boss.controller.create_topics([NewTopic("t", assignments={0: [other.node_id, boss.node_id]})])
+    report, failures = other.to_controller.replicas_failed, 2
+
+    async def cut_off(partitions):
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller answers")
+        await report(partitions)
+
+    other.to_controller.replicas_failed = cut_off
+    other.replicas.on_failed([TopicPartition("t", 0)])
+    await until(lambda: boss.metadata.topics["t"].partitions[0].leader == boss.node_id)
+
+
+@run_with(2)
+async def test_nobody_waits_longer_for_a_connection_than_for_an_answer(cluster):
+    (other,) = cluster.others
+
+    async def never(broker_id, purpose):
+        await asyncio.Event().wait()
+
+    other.to_controller._peers.to = never
+    asking = [
+        other.to_controller._ask(lambda host: host.allocate_producer_ids(), object, int, patience=0.01)
+        for _ in range(3)
+    ]
+    for answer in await asyncio.gather(*asking, return_exceptions=True):
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.REQUEST_TIMED_OUT
