@@ -333,7 +333,7 @@ class Fetcher:
         ranges = await leader_ranges(peer, self._broker.node_id, asked, self._timeout_ms)
         for place, question in lost:
             followed = self._followed.get(place)
-            if followed is None:
+            if followed is None or place not in names:  # it has gone, and may have come back
                 continue
             found = ranges[names[place]]
             try:
@@ -360,6 +360,7 @@ _PASSING = {
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.STALE_BROKER_EPOCH,
 }

@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
+from ottla.testing.disk import SimDisk
 from tests.unit.broker.cluster import ALL, cluster, scenario, within
 
 ORDERS = TopicPartition("orders", 0)
@@ -223,6 +226,27 @@ async def test_a_disk_that_fails_takes_its_own_partitions_along_only():
         await brokers.has(2, 2, topic="visits")
         assert ORDERS not in brokers[2].replicas.partitions
         assert brokers[2].replicas.offline
+
+
+@pytest.mark.parametrize("at", [-1, 14], ids=["a record", "the epoch"])
+@scenario
+async def test_a_leader_whose_disk_rots_spoils_no_follower(at):
+    """No checksum covers the epoch of a batch. The other partitions of the same leader go on."""
+    async with cluster(0) as brokers:
+        await brokers.start(1, files=(disk := SimDisk()))
+        await brokers.start(2)
+        await brokers.lead(1, 2, to=(1,))
+        brokers.put(1, b"a")
+        path = f"{brokers.partition(1).log.directory}/{0:020}.log"
+        file, size = disk.open(path), disk.size(path)
+        file.write_at(at % size, bytes([file.read_at(at % size, 1)[0] ^ 4]))
+        await brokers.lead(1, 2, new_epoch=False)
+        await brokers.lead(1, 2, topic="visits")
+        brokers.put(1, b"a", topic="visits")
+        await brokers.has(2, 1, topic="visits")
+        log = brokers.partition(2).log
+        assert (log.end_offset, log.failure, log.epochs.entries) == (0, None, [])
+        assert brokers.partition(1).high_watermark.value == 0
 
 
 @scenario
