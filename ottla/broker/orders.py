@@ -7,7 +7,7 @@ to be deleted may have been given back since, and a topic's name may be another'
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ottla.broker.metadata import Metadata
@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 NO_NUMBER = -1
 Answers = Mapping[TopicPartition, ErrorCode]
 """How each partition took an order; empty where it is about none."""
+
+
+Settings = Mapping[ConfigResource, Mapping[str, str]]
 
 
 class Order(NamedTuple):
@@ -71,6 +74,8 @@ class Orders:
         """Our own: who registers says which it is."""
         self.on_told: Callable[[], object] | None = None
         """Called once, when a controller has told how the whole cluster looks."""
+        self.read_settings: Callable[[Sequence[str]], Awaitable[Settings]] = _none_are_known
+        """Reads those of some topics from the store."""
         self._node_id = node_id
         self._replicas = replicas
         self._metadata = metadata
@@ -85,6 +90,7 @@ class Orders:
             case ConfigChange(resource, values):
                 self.follow_config(resource, values)
             case LeaderAndIsr(self._node_id, states):
+                await self._learn_settings(states)
                 return _judged(
                     "LeaderAndIsr", await self._replicas.leader_and_isr(order.controller_epoch, states)
                 )
@@ -95,6 +101,14 @@ class Orders:
             case UpdateMetadata(self._node_id):
                 self._update_metadata(order.effect, order.controller_id)
         return {}
+
+    async def _learn_settings(self, states: Sequence[PartitionState]) -> None:
+        """A new topic is never served without its settings. Those of others we are told by a notice, some time."""
+        names = {state.topic for state in states if state.is_new}
+        if unknown := sorted(n for n in names if ConfigResource(ResourceType.TOPIC, n) not in self.configs):
+            for resource, values in (await self.read_settings(unknown)).items():
+                if resource not in self.configs:  # a notice may have come in the meantime
+                    self.follow_config(resource, values)
 
     def _check_controller(self, order: Order) -> None:
         if order.controller_epoch < self.controller_epoch:
@@ -157,6 +171,10 @@ class Orders:
                 self._configs.forget_topic(resource.name)
             else:
                 self._configs.apply(resource, {})
+
+
+async def _none_are_known(topics: Sequence[str]) -> Settings:
+    return {}
 
 
 def failed(answers: Answers) -> list[TopicPartition]:

@@ -7,17 +7,17 @@ everything is simply looked at once more.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ottla.broker.metadata import NO_CONTROLLER, Metadata
 from ottla.broker.office import Office
-from ottla.broker.orders import Orders
+from ottla.broker.orders import Orders, Settings
 from ottla.broker.reign import Reign
-from ottla.broker.stored import load_configs
+from ottla.broker.stored import load_configs, load_topic_configs
 from ottla.core.errors import OttlaError
 from ottla.metadata import paths
 from ottla.metadata.paths import BrokerNode, ControllerNode
-from ottla.metadata.store import SessionState
+from ottla.metadata.store import SessionState, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,7 @@ class Standing:
         self.on_session: Callable[[SessionState], object] = lambda state: None
         self.on_registered: Callable[[int], object] = lambda broker_epoch: None
         office.on_session = self._follow_session
+        orders.read_settings = self._read_settings
 
     async def enter(self, me: BrokerNode) -> None:
         """Register this broker in the present session, and be controller if nobody is."""
@@ -163,6 +164,13 @@ class Standing:
             self._reign.forget()
             if self._metadata.controller_id != office.controller_id:
                 self._metadata.update(controller_id=office.controller_id)
+
+    async def _read_settings(self, topics: Sequence[str]) -> Settings:
+        try:
+            return await load_topic_configs(self._office.store, topics)
+        except StoreError as error:  # there is a notice of them as well: we look when the store is back
+            logger.warning("the settings of %s cannot be read now: %s", ", ".join(topics), error)
+            return {}
 
     def _follow_session(self, state: SessionState) -> None:
         if state is SessionState.LOST:

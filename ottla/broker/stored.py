@@ -85,6 +85,18 @@ async def load_configs(store: MetadataStore) -> dict[ConfigResource, Mapping[str
     return {resource: config.values for resource, config in (await _configs(store)).items()}
 
 
+async def load_topic_configs(
+    store: MetadataStore, topics: Iterable[str]
+) -> dict[ConfigResource, Mapping[str, str]]:
+    """The settings of these topics, as far as any were made."""
+    at = {ConfigNode.path(KINDS[ResourceType.TOPIC], name): name for name in topics}
+    found = await store.get_all(at)
+    return {
+        ConfigResource(ResourceType.TOPIC, at[path]): ConfigNode.decode(path, node.data)
+        for path, node in found.items()
+    }
+
+
 def policy_of(context: Context, default: Callable[[], Policy]) -> Callable[[str], Policy]:
     """How leaders of a topic are elected, as its settings are in the store; `default` is where it has none."""
 

@@ -222,3 +222,14 @@ async def test_nobody_waits_longer_for_a_connection_than_for_an_answer(cluster):
     ]
     for answer in await asyncio.gather(*asking, return_exceptions=True):
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+@run_with(3)
+async def test_a_new_topic_has_its_settings_before_anything_is_written_to_it(cluster):
+    for node in cluster.others:
+        node.controller._office.ring = lambda *paths: None  # no notice gets through
+    settings = {"message.timestamp.type": "LogAppendTime"}
+    await cluster.controller.controller.create_topics([NewTopic("t", 1, 3, configs=settings)])
+    for node in cluster.nodes.values():
+        partition = node.replicas.partitions[TopicPartition("t", 0)]
+        assert partition.config.message_timestamp_type == "LogAppendTime"
