@@ -49,6 +49,8 @@ class Channels:
         self._line = line
         self._retry_seconds = retry_seconds
         self._channels: dict[BrokerLife, _Channel] = {}
+        self._ending: list[_Channel] = []
+        """Of lives that are over; our own broker may still be at something."""
         self._sent = 0
         """Orders so far: each has its number, by which late copies are known."""
 
@@ -74,14 +76,16 @@ class Channels:
     def keep(self, lives: Iterable[BrokerLife]) -> None:
         """All other lives are over: what they have not answered is of no interest any more."""
         kept = set(lives)
+        self._ending = [channel for channel in self._ending if channel.is_at_work]
         for life in [life for life in self._channels if life not in kept]:
-            self._channels.pop(life).end()
+            channel = self._channels.pop(life)
+            channel.end()
+            self._ending.append(channel)
 
     async def close(self) -> None:
         """Send nothing more. Returns when our own broker has done what it is at."""
-        channels = list(self._channels.values())
         self.keep(())
-        for channel in channels:
+        for channel in self._ending:
             await channel.rest()
         if self._line is not None:
             await self._line.close()
@@ -113,6 +117,10 @@ class _Channel:
             name = f"orders to broker {self._name}"
             self._work = asyncio.get_running_loop().create_task(self._send_all(self._ask), name=name)
         return future
+
+    @property
+    def is_at_work(self) -> bool:
+        return self._work is not None and not self._work.done()
 
     def end(self) -> None:
         """The life is over."""

@@ -156,6 +156,23 @@ async def test_our_own_broker_is_called_and_finishes_what_it_is_at():
 
 
 @scenario
+async def test_the_end_waits_for_our_own_broker_also_if_the_office_was_lost_before():
+    own = Own()
+    own.gate = asyncio.Event()
+    out = channels(Wire(), own)
+    send(out, ME, "a")
+    await asyncio.sleep(0)
+    out.keep(())
+    closing = asyncio.ensure_future(out.close())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not closing.done(), "its logs are about to be closed"
+    own.gate.set()
+    await closing
+    assert own.heard == ["a"]
+
+
+@scenario
 async def test_what_our_own_broker_cannot_do_it_is_not_asked_again():
     own = Own()
     own.error = OSError("disk")
