@@ -35,7 +35,8 @@ _THROTTLED_MS = 100
 _APPLIED_AT_A_TIME = 8
 """Answers that are written before requests get their turn."""
 _GRACE_S = 0.01
-"""For an answer that may be on its way, before its connection is dropped to ask about a new partition."""
+"""For an answer that may be on its way, before its connection is dropped to ask about a new partition. Twice as long
+every time until one arrives: a long one takes its time, and partitions may keep coming."""
 
 
 class _Followed:
@@ -77,6 +78,8 @@ class Fetcher:
         self._has_new = False
         """Has a partition come that no request speaks of yet?"""
         self._failures = 0
+        self._drops = 0
+        """Connections that were dropped for new partitions, one after the other."""
         self._was_refused = False
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"fetch from broker {leader}")
 
@@ -247,11 +250,13 @@ class Fetcher:
                 finally:
                     news.cancel()
             if self._has_new and not answer.done():
-                await asyncio.wait((answer,), timeout=_GRACE_S)
+                await asyncio.wait((answer,), timeout=_GRACE_S * (1 << min(self._drops, 10)))
                 if not answer.done():
+                    self._drops += 1
                     self._peers.drop(self)
                     self._session.start_over()
                     return None
+        self._drops = 0
         response: FetchResponse = answer.result()
         return response
 

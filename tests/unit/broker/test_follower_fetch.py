@@ -7,6 +7,8 @@ import pytest
 from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
+from ottla.network.peer import Peer
+from ottla.protocol.messages.fetch import FetchRequest
 from ottla.testing.disk import SimDisk
 from tests.unit.broker.cluster import ALL, cluster, scenario, within
 
@@ -59,6 +61,35 @@ async def test_a_partition_that_comes_while_the_leader_has_no_news_does_not_wait
         await brokers.lead(1, 2, topic="orders")
         brokers.put(1, b"a")
         await brokers.has(2, 1)
+
+
+@scenario
+async def test_partitions_that_keep_coming_do_not_keep_a_long_answer_from_arriving(monkeypatch):
+    """Each of them has the connection dropped, to be asked about at once: but never for ever."""
+    post = Peer.post
+
+    async def slowly(peer, request, *args, **how):
+        answer = await post(peer, request, *args, **how)
+        if not isinstance(request, FetchRequest):
+            return answer
+        late = asyncio.get_running_loop().create_future()
+
+        def give(_):
+            if not late.done() and answer.exception() is None:
+                late.set_result(answer.result())
+
+        asyncio.get_running_loop().call_later(0.1, answer.add_done_callback, give)
+        return late
+
+    async with cluster(2) as brokers:
+        await brokers.lead(1, 2)
+        brokers.put(1, b"a")
+        monkeypatch.setattr(Peer, "post", slowly)
+        copied = asyncio.ensure_future(brokers.has(2, 1))
+        while not copied.done():
+            await brokers.lead(1, 2, topic="visits")
+            await asyncio.sleep(0.005)
+        await copied
 
 
 @scenario
