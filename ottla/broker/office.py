@@ -99,6 +99,9 @@ class Office:
         self.is_registered = False
         self._me: Create | None = None
         self._trouble: StoreUnavailable | None = None
+        self._heard: MetadataStore | None = None
+        """The session of which we hear news."""
+        self._unwatched: list[str] = []
 
     @property
     def may_decide(self) -> bool:
@@ -137,10 +140,7 @@ class Office:
         Raises DUPLICATE_BROKER_REGISTRATION if another broker of our id is alive, and stays so for the time that the
         session of a former life may last.
         """
-        store = self.store
-        store.on_session(lambda state: self._follow_session(store, state))
-        for path in WATCHED:
-            await store.watch(path, lambda path=path: self.ring(path))  # type: ignore[misc]  # bound now
+        await self._listen(self.store)
         if self._me is None:  # the same for a whole session: an attempt whose answer got lost is known by it
             self.resign()
             data = node.encode(self._clock.now_ms(), str(self._chance.new_id()))
@@ -150,6 +150,16 @@ class Office:
             if await self._attempt(me):
                 return
         raise self._trouble or _restless()
+
+    async def _listen(self, store: MetadataStore) -> None:
+        """Once for each session, however often we try to get in."""
+        if self._heard is not store:
+            self._heard, self._unwatched = store, list(WATCHED)
+            store.on_session(lambda state: self._follow_session(store, state))
+        while self._unwatched:
+            path = self._unwatched[-1]
+            await store.watch(path, lambda path=path: self.ring(path))  # type: ignore[misc]  # bound now
+            self._unwatched.pop()
 
     async def renew(self) -> None:
         """Begin a new session in place of one that is over. Raises SessionLost if we cannot."""

@@ -228,6 +228,35 @@ async def test_who_does_not_get_back_in_at_once_tries_until_it_is_registered(clu
 
 
 @cluster
+async def test_who_tries_often_to_register_watches_once(cluster):
+    life = await cluster.start(0)
+    reborn, watched, failures = cluster.store.another_session(), [], 3
+    watch, get_all = reborn.watch, reborn.get_all
+
+    async def note(path, on_change):
+        watched.append(path)
+        return await watch(path, on_change)
+
+    async def stumble(paths):
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise StoreUnavailable("not now")
+        return await get_all(paths)
+
+    async def open_session():
+        return reborn
+
+    reborn.watch, reborn.get_all = note, stumble
+    life.host._office._open_session = open_session
+    before = life.host.broker_epoch
+    await life.host.store.close()
+    await until(lambda: life.host.broker_epoch > before)
+    assert len(watched) == len(set(watched)) == 3
+    assert len(reborn._listeners) == 1
+
+
+@cluster
 async def test_a_session_that_ends_before_its_own_registration_is_answered_counts_for_nothing(cluster):
     life = await cluster.start(0)
     short = cluster.store.another_session()
@@ -279,7 +308,7 @@ async def test_an_office_that_was_taken_by_an_attempt_that_failed_is_known_by_th
 
 @cluster
 async def test_a_topic_that_could_not_be_buried_is_buried_when_the_store_is_back(cluster):
-    boss, second, third = await three(cluster)
+    boss, _, _ = await three(cluster)
     await boss.host.create_topics([NewTopic("t", 1, 3)])
     reign, failures = boss.host._reign, [KafkaError(ErrorCode.NOT_CONTROLLER, "cut off from the store")]
     bury = reign._bury
