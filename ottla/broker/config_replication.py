@@ -127,8 +127,8 @@ class ReplicationConfig(Config):
         True,
         scope=Scope.CLUSTER_WIDE,
         doc="Refuse produces with acks=0 and 1 (with 6) while this broker has been without its metadata session for "
-        "longer than `broker.session.timeout.ms`: another leader may have been elected, and what is written here would be "
-        "lost. Kafka goes on accepting them. A key of Ottla.",
+        "longer than `broker.session.timeout.ms`: another leader may have been elected, and what is written here would "
+        "be lost. Kafka goes on accepting them. A key of Ottla.",
     )
 
     def check(self) -> None:
