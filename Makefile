@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 COMPILED := build/compiled/lib
 ARGS   ?= start
+NETS   := tests/simulation/test_explorer.py tests/simulation/test_mutants.py
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
@@ -16,10 +17,10 @@ help:  ## Show this list
 run: $(VENV)/.core  ## Start a broker with the core install; ARGS="log dump --help" runs another command
 	@$(BIN)/ottla $(ARGS)
 
-test: check test-pure test-compiled  ## Everything that must hold before a change lands
+test: check test-pure sim test-compiled  ## Everything that must hold before a change lands
 
 test-pure: $(VENV)/.test
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist loadfile $(NETS:%=--ignore=%)
 
 # The same tests on the compiled modules. PYTHONSAFEPATH keeps the sources in this directory from standing in for them.
 test-compiled: $(VENV)/.test
@@ -29,7 +30,7 @@ test-compiled: $(VENV)/.test
 run-compiled: compiled
 	PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED) OTTLA_EXPECT_COMPILED=1 $(BIN)/pytest -q -n 2 --dist loadfile \
 		tests/unit/records tests/unit/storage tests/unit/cli/dump tests/unit/cli/inspection \
-		tests/unit/protocol/test_exchange.py \
+		tests/unit/protocol/test_exchange.py tests/unit/replication \
 		tests/unit/broker/test_shortcut.py tests/unit/broker/test_intake.py tests/property/test_records_*.py \
 		tests/property/test_log_machine.py tests/property/test_storage_fuzz.py
 
@@ -39,7 +40,7 @@ BROKER_SEEDS ?= 0-104
 sim: $(VENV)/.test  ## Simulate clusters: SEEDS on objects, BROKER_SEEDS whole brokers, then the explorer and the mutants
 	$(BIN)/ottla sim --seeds $(SEEDS) --jobs 2
 	$(BIN)/ottla sim --level brokers --seeds $(BROKER_SEEDS) --jobs 2
-	$(BIN)/pytest -q -n 2 --dist load $(wildcard tests/simulation/test_explorer.py tests/simulation/test_mutants.py)
+	$(BIN)/pytest -q -n 2 --dist load $(NETS)
 
 explore: $(VENV)/.test  ## Draw new examples for the property tests, EXAMPLES=5000 of them for the log
 	OTTLA_EXPLORE=$(or $(EXAMPLES),2000) $(BIN)/pytest -q -n 2 --dist loadfile --timeout 3600 tests/property
