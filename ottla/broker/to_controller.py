@@ -58,6 +58,8 @@ class ToController:
             )
 
         def read(response: Any) -> range:
+            if response.error_code == ErrorCode.STALE_BROKER_EPOCH:  # producers would take it for the end
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the controller does not know of our life yet")
             _raise(response.error_code)
             return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
 

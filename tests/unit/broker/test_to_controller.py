@@ -233,3 +233,15 @@ async def test_a_new_topic_has_its_settings_before_anything_is_written_to_it(clu
     for node in cluster.nodes.values():
         partition = node.replicas.partitions[TopicPartition("t", 0)]
         assert partition.config.message_timestamp_type == "LogAppendTime"
+
+
+@run_with(2)
+async def test_producer_ids_are_waited_for_until_the_controller_knows_who_asks(cluster):
+    (other,) = cluster.others
+    known = cluster.controller.metadata.brokers
+    us = known.pop(other.node_id)
+    asking = asyncio.ensure_future(other.producer_ids.next())
+    await until(lambda: other.to_controller._peers._open or asking.done())
+    await asyncio.wait([asking], timeout=0.02)
+    known[other.node_id] = us
+    assert await asking >= 0
