@@ -11,8 +11,8 @@ from ottla.replication.exchange import FetchAnswer
 from tests.unit.broker.handlers.fakes import node
 from tests.unit.broker.handlers.logs import EPOCH, copied, led_partition
 from tests.unit.broker.handlers.serving import Client, scenario, serving
-from tests.unit.broker.handlers.test_fetch import LONG_MS, codes, fetched, request, values, wants
-from tests.unit.storage.helpers import NOW, batch
+from tests.unit.broker.handlers.test_fetch import COMMITTED, LONG_MS, codes, fetched, request, values, wants
+from tests.unit.storage.helpers import NOW, batch, marker
 
 
 def following(*committed, beyond=()):
@@ -174,3 +174,29 @@ async def test_a_consumer_that_is_ahead_of_a_follower_has_not_seen_another_histo
     answer = await fetched(partition, 3, epoch=EPOCH, last_epoch=EPOCH)
     assert answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     assert answer.diverging_epoch is None
+
+
+@scenario
+async def test_a_follower_knows_which_transactions_are_open_and_which_were_aborted():
+    leader, partition = led_partition(replicas=(1, 2)), following()
+    for records in (
+        batch(b"bad", producer=(7, 0, 0), is_transactional=True),
+        batch(b"open", producer=(8, 0, 0), is_transactional=True),
+        marker(7, commit=False),
+    ):
+        leader.append(records, 1, NOW, client=False)
+    copies(leader, partition, high_watermark=1)
+    first = await fetched(partition, epoch=EPOCH, isolation_level=COMMITTED)
+    assert (first.high_watermark, first.last_stable_offset, values(first)) == (1, 0, [])
+    copies(leader, partition, high_watermark=3)
+    second = await fetched(partition, epoch=EPOCH, isolation_level=COMMITTED)
+    assert (second.last_stable_offset, values(second)) == (1, [b"bad"])
+    assert [(each.producer_id, each.first_offset) for each in second.aborted_transactions] == [(7, 0)]
+
+
+def copies(leader, follower, *, high_watermark):
+    """The follower gets what it lacks."""
+    end = follower.log.end_offset
+    records = leader.log.read(end, 1 << 20).read() if end < leader.log.end_offset else b""
+    answer = FetchAnswer(ErrorCode.NONE, high_watermark, 0, None, records)
+    follower.answer(follower.question(), answer, NOW)
