@@ -91,7 +91,7 @@ class Partition:
         self._move_high_watermark()
 
     def _begin_to_follow(self, state: PartitionState) -> None:
-        self.leading = None
+        self.leading = self.following = None  # if the log cannot follow the new leader, it follows nobody
         self.following = Following(self.log, state.leader_epoch)
 
     def _reign(self) -> Leading:

@@ -339,3 +339,16 @@ def test_a_range_that_no_log_has_is_not_followed(found):
     with pytest.raises(KafkaError):
         follower.out_of_range(follower.question(), *found)
     assert content(follower) == content(leader)
+
+
+def test_who_cannot_follow_a_new_leader_does_not_go_on_with_the_old_one():
+    leader, follower = pair()
+    put(leader, b"a")
+    fetch(follower, leader)
+    question = follower.question()
+    follower.log.epochs.assign(1, 1)  # it led for a moment, and wrote nothing
+    follower.log.failure = OSError("the disk is gone")
+    with pytest.raises(KafkaError):
+        follower.follow_orders(state(3, 2, 2))
+    assert follower.question() is None
+    assert follower.answer(question, ask(leader, 2, question), NOW) is Outcome.STALE
