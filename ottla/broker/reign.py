@@ -118,10 +118,6 @@ class Reign:
 
         await self.command(work, waits=False)
 
-    async def fail(self, broker: int, partitions: Collection[TopicPartition]) -> None:
-        """The disk under these replicas has failed: somebody else is to lead, or nobody."""
-        await self.decide(lambda context: (brokers.fail(context, broker, partitions), None))
-
     async def end(self) -> None:
         """Decide nothing from now on. Returns when nothing is under way any more."""
         async with self.turn:
@@ -236,11 +232,12 @@ class Reign:
         if broker is None:
             return
         future = self._channels.send(broker, effect, context.controller_id, context.epoch)
-        hearing = self._in_background(self._hear(future, target, effect))
+        hearing = self._in_background(self._hear(future, BrokerLife(target, broker.epoch), effect))
         (self._told_us if target == node_id else self._told).append(hearing)
 
-    async def _hear(self, answer: "asyncio.Future[Answers | None]", broker: int, effect: Effect) -> None:
+    async def _hear(self, answer: "asyncio.Future[Answers | None]", life: BrokerLife, effect: Effect) -> None:
         """Hear how a broker takes an order."""
+        broker = life.broker
         try:
             answers = await answer or {}
         except KafkaError as error:
@@ -250,22 +247,31 @@ class Reign:
         except Exception as error:
             logger.error("broker %d could not follow the controller", broker, exc_info=error)
         else:
-            await self._heed(broker, effect, answers)
+            await self._heed(life, effect, answers)
 
-    async def _heed(self, broker: int, effect: Effect, answers: Answers) -> None:
-        """Take an answer to heart."""
+    async def _heed(self, life: BrokerLife, effect: Effect, answers: Answers) -> None:
+        """Take an answer to heart, unless the broker has begun another life by the time that it is our turn."""
+        broker = life.broker
+
+        async def decide(judge: Callable[[Context], Decision]) -> None:
+            await self.decide(
+                lambda context: (judge(context) if _is_lived(context, life) else Decision(), None)
+            )
+
         try:
             if isinstance(effect, LeaderAndIsr) and (lost := failed(answers)):
                 # Not what could not be deleted: that is nobody's replica any more, and its name perhaps another's.
                 # Never twice for the same partition: a replica that has failed is not told to lead.
-                await self.fail(broker, lost)
+                await decide(lambda context: brokers.fail(context, broker, lost))
             if former := mistaken(answers):
-                await self.decide(lambda context: (deletions.make_room(context, broker, former), None))
+                await decide(lambda context: deletions.make_room(context, broker, former))
             if gone := _deleted(effect, answers):
-                await self.decide(lambda context: (deletions.confirm(context, broker, gone), None))
+                await decide(lambda context: deletions.confirm(context, broker, gone))
         except KafkaError as error:
             logger.warning("what broker %d answers cannot be heeded now: %s", broker, error)
             self._begin_again()  # it is said only once, unless it is asked for anew
+        except Exception as error:
+            logger.error("what broker %d answers could not be heeded", broker, exc_info=error)
 
     async def _advance(self, context: Context, changed: Sequence[TopicImage]) -> None:
         """Replicas that were to be added may be in sync by now, or fewer have to be."""
@@ -316,6 +322,12 @@ def _deleted(effect: Effect, answers: Answers) -> list[TopicPartition]:
         for partition, code in answers.items()
         if code == ErrorCode.NONE and effect.partitions.get(partition)
     ]
+
+
+def _is_lived(context: Context, life: BrokerLife) -> bool:
+    """Is the broker still in that life, or in none?"""
+    broker = context.brokers.get(life.broker)
+    return broker is None or broker.epoch == life.epoch
 
 
 async def _nothing(context: Context) -> None:

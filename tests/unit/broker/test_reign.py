@@ -80,3 +80,31 @@ async def test_what_is_written_is_told_though_our_own_broker_stumbles_over_a_set
     assert boss.configs.applied[ConfigResource(ResourceType.TOPIC, "t")] == {"a": "1"}
     answers = await boss.host.create_topics([NewTopic("t", 1, 3)])
     assert isinstance(answers["t"], KafkaError) and answers["t"].code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@cluster
+async def test_what_a_former_life_has_said_of_its_disk_does_not_hold_for_the_next(cluster):
+    boss, second, _ = await three(cluster)
+    second.replicas.failing = {WHERE}
+    answer, ask = asyncio.Event(), cluster.wires.ask
+
+    async def slow(broker, order):
+        answers = await ask(broker, order)
+        if broker.epoch == second.host.broker_epoch and answers:
+            await answer.wait()
+        return answers
+
+    cluster.wires.ask = slow
+    creating = asyncio.ensure_future(boss.host.create_topics([NewTopic("t", assignments={0: [1]})]))
+    await until(lambda: WHERE in second.replicas.states)
+    async with boss.host._reign.turn:
+        await second.die()
+        again = await cluster.start(1)
+        await until(lambda: boss.host._reign.turn._waiters)
+        waiting = len(boss.host._reign.turn._waiters)
+        answer.set()
+        await until(lambda: len(boss.host._reign.turn._waiters) > waiting)
+    await creating
+    await until(lambda: WHERE in again.replicas.states)
+    await boss.host.reassignments()  # behind everything else
+    assert boss.host._reign.context.topics["t"].image.partitions[0].offline == ()
