@@ -66,6 +66,8 @@ class Standing:
         # The next session of this process has lost nothing of what this one had.
         self._me = me._replace(previous_epoch=epoch)
         self.on_registered(epoch)
+        if (state := self._office.store.session) is not SessionState.CONNECTED:
+            self._follow_session(state)  # nobody was told before
 
     def begin(self) -> None:
         name = f"broker {self._office.node_id} stands for election"
@@ -176,4 +178,6 @@ class Standing:
         if state is SessionState.LOST:
             self._reign.forget()
             self._metadata.update(controller_id=NO_CONTROLLER)
+        elif not self._office.is_registered:
+            return  # a session is nothing to us before we are registered in it; then there is `on_registered`
         self.on_session(state)

@@ -108,3 +108,28 @@ async def test_what_a_former_life_has_said_of_its_disk_does_not_hold_for_the_nex
     await until(lambda: WHERE in again.replicas.states)
     await boss.host.reassignments()  # behind everything else
     assert boss.host._reign.context.topics["t"].image.partitions[0].offline == ()
+
+
+@cluster
+async def test_who_is_not_registered_again_does_not_believe_that_all_is_well(cluster):
+    life = await cluster.start(0)
+    reborn, heard = cluster.store.another_session(), []
+    gate, get_all = asyncio.Event(), reborn.get_all
+
+    async def slow(paths):
+        await gate.wait()
+        return await get_all(paths)
+
+    async def open_session():
+        return reborn
+
+    reborn.get_all = slow
+    life.host._office._open_session = open_session
+    life.host.on_session, life.host.on_registered = heard.append, heard.append
+    await life.host.store.close()
+    await until(lambda: reborn._listeners)
+    tell_session(life, SessionState.SUSPENDED)
+    tell_session(life, SessionState.CONNECTED)
+    assert heard[0] is SessionState.LOST and SessionState.CONNECTED not in heard, "others lead what was ours"
+    gate.set()
+    await until(lambda: heard[-1] == life.host.broker_epoch)

@@ -9,6 +9,7 @@ from ottla.controller.commands import NewTopic
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import TopicPartition
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
+from ottla.metadata.store import SessionState
 from ottla.network.peer import connect
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.offsets import DeleteRecordsRequest
@@ -231,3 +232,13 @@ async def test_records_that_were_deleted_stay_away_whoever_leads_next():
         await brokers.until(lambda: brokers.leader() in (2, 3))
         assert await brokers.delete(0) == (ErrorCode.NONE, 2)
         assert await brokers.consume(brokers.leader(), 2) == [b"c"]
+
+
+@scenario
+async def test_a_broker_that_gets_its_first_replica_while_its_session_is_over_does_not_lead():
+    async with together(count=1) as brokers:
+        node = brokers.nodes[1]
+        node.controller.store._state = SessionState.LOST
+        assert node.replication.fetching is not None, "it is made when it is asked for"
+        assert not node.may_lead()
+        node.controller.store._state = SessionState.CONNECTED
