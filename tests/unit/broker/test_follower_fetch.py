@@ -293,6 +293,26 @@ async def test_where_records_are_synced_before_they_are_acknowledged_followers_s
         assert seen == [2]
 
 
+@scenario
+async def test_a_follower_whose_disk_does_not_sync_says_nothing_of_what_it_has():
+    async with cluster(0) as brokers:
+        await brokers.start(1, log_flush_interval_messages=1)
+        await brokers.start(2, files=(disk := SimDisk()), directories=2, log_flush_interval_messages=1)
+        for topic in ("orders", "visits"):
+            await brokers.lead(1, 2, topic=topic)
+        brokers.put(1, b"a", acks=ALL)
+        await brokers[1].replicas.commit_of(brokers.partition(1).log).reach(1)
+        await within(brokers.partition(1).high_watermark.reach(1))  # the epoch is on all disks by now
+        disk.fail_next("sync")
+        brokers.put(1, b"b", acks=ALL)
+        while ORDERS in brokers[2].replicas.partitions:
+            await asyncio.sleep(0)
+        brokers.put(1, b"a", acks=ALL, topic="visits")
+        await within(brokers.partition(2, "visits").log_end.reach(1))
+        assert brokers.partition(1).high_watermark.value == 1
+        assert brokers.partition(1).leading.followers[2].end_offset == 1
+
+
 # --- quotas -------------------------------------------------------------------------------------------------------
 
 
