@@ -188,10 +188,11 @@ class Office:
         raise self._trouble or _restless()
 
     def step_back(self) -> None:
-        """Somebody else is controller, or will be."""
+        """Somebody else is controller, or will be. What we have tried in this session may still turn out to be done: if
+        we did not know it for ours, nobody would be controller for as long as the session lasts."""
         if self.claim is not None:
             logger.warning("broker %d is no longer the controller", self.node_id)
-        self.resign()
+        self.claim = None
 
     def resign(self) -> None:
         """Whatever we have tried is over. Another attempt must not be taken for it."""
@@ -222,6 +223,8 @@ class Office:
             return False
         ops: list[Op] = [me] if me is not None and registered is None else []
         claim = self._see(found)
+        if claim is None and self._is_ours(found.get(ControllerNode.path)):
+            return False  # the epoch is from before it became ours, or from after: look again
         if claim is None and ControllerNode.path not in found:
             claim, writes = self._plan(found[ControllerEpochNode.path])
             ops += writes
@@ -245,7 +248,10 @@ class Office:
         """Is it us who has the office? Both nodes must say so: they are not read in one moment."""
         seat, epoch = found.get(ControllerNode.path), found[ControllerEpochNode.path]
         claim = Claim(ControllerEpochNode.decode(epoch.data), epoch.version)
-        return claim if seat is not None and seat.data == self._seat and claim in self._tried else None
+        return claim if self._is_ours(seat) and claim in self._tried else None
+
+    def _is_ours(self, seat: Node | None) -> bool:
+        return seat is not None and seat.data == self._seat
 
     def _plan(self, epoch: Node) -> tuple[Claim, list[Op]]:
         claim = Claim(ControllerEpochNode.decode(epoch.data) + 1, epoch.version + 1)

@@ -8,7 +8,7 @@ from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import DeleteTopicNode
-from ottla.metadata.store import SessionState
+from ottla.metadata.store import SessionState, StoreUnavailable
 from tests.unit.broker.controlled import Life, until
 from tests.unit.broker.test_office import cluster, three
 
@@ -133,3 +133,50 @@ async def test_who_is_not_registered_again_does_not_believe_that_all_is_well(clu
     assert heard[0] is SessionState.LOST and SessionState.CONNECTED not in heard, "others lead what was ours"
     gate.set()
     await until(lambda: heard[-1] == life.host.broker_epoch)
+
+
+@cluster
+async def test_an_office_that_we_have_without_knowing_is_ours_also_if_we_stepped_back_in_between(cluster):
+    session = cluster.store.another_session()
+
+    async def deaf(path, on_change):
+        return lambda: None
+
+    session.watch = deaf
+    life = await cluster.start(0, store=session)
+    await session.delete("/controller")
+    multi, get_all = session.multi, session.get_all
+
+    async def unheard(ops):
+        session.multi, session.get_all = multi, cut_off
+        await multi(ops)
+        raise StoreUnavailable("nobody knows")
+
+    async def cut_off(wanted):
+        session.get_all = get_all
+        raise StoreUnavailable("not now")
+
+    session.multi = unheard
+    with pytest.raises(StoreUnavailable):
+        await life.host._office.stand()
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
+        await life.host.create_topics([NewTopic("t")])
+    await until(lambda: life.host.is_controller)
+    assert life.host.controller_epoch == 2
+    assert not isinstance((await life.host.create_topics([NewTopic("t", 1, 1)]))["t"], KafkaError)
+
+
+@cluster
+async def test_an_office_whose_nodes_are_read_at_two_moments_is_looked_at_again(cluster):
+    life = await cluster.start(0)
+    office, get_all = life.host._office, life.host.store.get_all
+
+    async def torn(wanted):
+        office.store.get_all = get_all
+        found = await get_all(wanted)
+        epoch = found["/controller_epoch"]
+        return {**found, "/controller_epoch": epoch._replace(data=b"0", version=epoch.version - 1)}
+
+    office.store.get_all = torn
+    await office.stand()
+    assert office.claim is not None
