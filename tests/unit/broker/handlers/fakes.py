@@ -11,6 +11,7 @@ from ottla.broker.call import Call
 from ottla.broker.config import BrokerConfig
 from ottla.broker.metadata import Metadata
 from ottla.core.errors import ErrorCode, KafkaError
+from ottla.metadata.store import SessionState
 from ottla.protocol.apis import api_named
 from ottla.protocol.codec import decode_exactly, encode_bytes
 from ottla.replication.state import BrokerImage, Endpoint, PartitionState, TopicImage
@@ -46,6 +47,7 @@ class Controller:
         self.commands = []
         self.validate_only = False
         self.failures = {}
+        self.store = SimpleNamespace(session=SessionState.CONNECTED)
 
     async def create_topics(self, topics, *, validate_only=False):
         await asyncio.sleep(0)
