@@ -228,6 +228,8 @@ def _one_of_brokers(seed: int, profile: str) -> int:
     click.echo(str(result.schedule))
     for name, count in sorted(result.counts.items()):
         click.echo(f"{count:>7}  {name}")
+    for reason in result.losses:
+        click.echo(f"records were lost, which the promise allows: {reason}")
     click.echo(f"{result.events} events, {result.acknowledged} records acknowledged, digest {result.digest}")
     click.echo("every promise was kept" if result.violation is None else result.violation)
     return 0 if result.violation is None else BROKEN

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.upkeep import Upkeep
 from ottla.replication.leading import Leading
 from ottla.replication.partition import Partition
+from ottla.testing.simulation.brokers import sometimes
 from ottla.testing.simulation.brokers.runner import run
+from ottla.testing.simulation.cluster.profiles import PROFILES
 from tests.simulation.seeds import first_violation, seeds
 
 ROOT = Path(__file__).parent.parent.parent
@@ -21,13 +24,19 @@ for seed in (3, 4, 5):
 """
 USUAL = {"an in-sync replica is elected", "an ISR shrinks", "an ISR grows"}
 HAPPENS = {
-    "default": {*USUAL, "another controller is elected", "a clean shutdown", "a producer is refused (6)"},
+    "default": {
+        *USUAL,
+        "another controller is elected",
+        "a clean shutdown",
+        "min-insync: done",
+        "elect: done",
+    },
     "power": {*USUAL, "power"},
     "flush": {*USUAL, "power", "blackout"},
     "stragglers": USUAL,
     "forever": {"an ISR shrinks"},
-    "moves": {"an ISR shrinks"},
-    "unlimited": {"an acknowledged record was lost, which was allowed"},
+    "moves": {*USUAL, "a replica was moved", "a topic is deleted", "create: done"},
+    "unlimited": {"committed records are lost, which was allowed"},
 }
 
 
@@ -37,6 +46,19 @@ def test_what_was_acknowledged_stays_and_everybody_gets_on(profile):
     for seed in seeds(8):
         counts.update(run(seed, profile).counts)
     assert counts.keys() >= HAPPENS[profile], "a run in which nothing happens finds nothing"
+
+
+def test_what_is_asked_for_is_counted_by_somebody():
+    source = "".join(path.read_text() for path in (ROOT / "ottla/testing/simulation").rglob("*.py"))
+    for name in sometimes.SOMETIMES:
+        fixed = name.partition(" (")[0].partition(":")[0].removesuffix("not done").removesuffix("done")
+        assert source.count(fixed) > source.count(f'"{name}": ') or ":" in name, name
+
+
+def test_too_few_runs_say_nothing():
+    assert not sometimes.is_enough({"default": 1_000})
+    assert sometimes.is_enough(dict.fromkeys(PROFILES, sometimes.RUNS_MIN))
+    assert sometimes.never({}) == list(sometimes.SOMETIMES)
 
 
 def digests(hash_seed: str) -> list[str]:
@@ -65,3 +87,19 @@ def test_a_bug_is_found(monkeypatch, owner, name, replacement):
     assert hasattr(owner, name)
     monkeypatch.setattr(owner, name, replacement)
     assert first_violation(lambda seed: run(seed, "default"), 40) is not None
+
+
+def test_a_loss_that_the_promise_covers_is_found_where_losses_are_allowed(monkeypatch):
+    monkeypatch.setattr(Leading, "committed_to", lambda self, end: end)
+    found = first_violation(lambda seed: run(seed, "unlimited"), 60)
+    assert found is not None and "all within the promise" in found
+
+
+def test_files_that_stay_behind_are_found(monkeypatch):
+    async def forget(upkeep):
+        return None
+
+    assert hasattr(Upkeep, "remove_deleted_partitions")
+    monkeypatch.setattr(Upkeep, "remove_deleted_partitions", forget)
+    found = first_violation(lambda seed: run(seed, "moves"), 20)
+    assert found is not None and "nothing is left of what was deleted" in found

@@ -9,7 +9,6 @@ from ottla.network.peer import Peer, PeerLimits, connect
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
-from ottla.protocol.messages.topics import CreateTopicsRequest
 from ottla.protocol.messages.transactions import InitProducerIdRequest
 from ottla.records.batch import iter_batches, records_of
 from ottla.records.builder import build
@@ -41,9 +40,7 @@ class Unanswered(Exception):
 class Told:
     """What clients of one run share: who may be asked, and what was acknowledged."""
 
-    def __init__(
-        self, world: World, wires: Wires, brokers: Sequence[int], *, allows_losses: bool = False
-    ) -> None:
+    def __init__(self, world: World, wires: Wires, brokers: Sequence[int]) -> None:
         self.world = world
         self.wires = wires
         self.brokers = list(brokers)
@@ -51,18 +48,18 @@ class Told:
         """By partition: what lies at which offset, for ever."""
         self.is_over = False
         """No new work is begun."""
-        self.allows_losses = allows_losses
+        self.lost_ms: dict[int, int] = {}
+        """By partition: when records were lost last, which was allowed."""
 
-    def acknowledge(self, partition: int, offset: int, values: Sequence[str]) -> None:
+    def acknowledge(self, partition: int, offset: int, values: Sequence[str], since_ms: int) -> None:
+        """Somebody sent this at `since_ms`, and was told where it lies."""
+        if since_ms <= self.lost_ms.get(partition, -1):
+            return  # it may be among what was lost
         known = self.acknowledged.setdefault(partition, {})
         for number, value in enumerate(values):
-            was = known.get(offset + number, value)
-            known[offset + number] = value
-            if was == value:
-                continue
-            if not self.allows_losses:
+            was = known.setdefault(offset + number, value)
+            if was != value:
                 self.world.violate("offsets are unique", f"{offset + number} holds {was} and {value}")
-            self.world.sometimes("an acknowledged record was lost, which was allowed")
 
 
 class Client:
@@ -76,7 +73,7 @@ class Client:
         self.leaders: dict[int, int] = {}
         self.replicas: dict[int, list[int]] = {}
         self.controller = -1
-        self._epochs: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
         self._peers: dict[int, Peer] = {}
         told.world.add(self)
         self.loop = NodeLoop(told.world, name, wires=told.wires)
@@ -121,8 +118,8 @@ class Client:
         self.controller = answer.controller_id
         for topic in answer.topics:
             for each in topic.partitions:
-                if each.leader_epoch >= self._epochs.get(each.partition_index, 0):
-                    self._epochs[each.partition_index] = each.leader_epoch
+                if each.leader_epoch >= self.epochs.get(each.partition_index, 0):
+                    self.epochs[each.partition_index] = each.leader_epoch
                     self.leaders[each.partition_index] = each.leader_id
                     self.replicas[each.partition_index] = list(each.replica_nodes)
 
@@ -134,23 +131,6 @@ class Client:
             await self.learn()
             await self.pause()
         return leader
-
-    async def create_topic(self, partitions: int, replicas: int) -> None:
-        topic = CreateTopicsRequest.Topic(
-            name=TOPIC, num_partitions=partitions, replication_factor=replicas, assignments=[], configs=[]
-        )
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=REQUEST_MS)
-        wanted = ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS
-        while True:
-            await self.learn()
-            try:
-                if self.controller >= 0:
-                    answer = await self.ask(self.controller, request)
-                    if answer.topics[0].error_code in wanted:
-                        return
-            except Unanswered:
-                pass
-            await self.pause()
 
 
 class Producer(Client):
@@ -197,7 +177,7 @@ class Producer(Client):
         values = [f"{self.name}-{self.sent + number}" for number in range(count)]
         self.sent += count
         key = str(self._work.partition)
-        pending = self._history.send(key, *values)
+        pending, since_ms = self._history.send(key, *values), self.world.now_ms
         offset = await self._deliver(values)
         if offset is None:
             pending.info("nobody knows")
@@ -207,7 +187,7 @@ class Producer(Client):
         self._sequence += count
         self.acknowledged += count
         if self._work.acks == -1:
-            self.told.acknowledge(self._work.partition, offset, values)
+            self.told.acknowledge(self._work.partition, offset, values, since_ms)
             pending.ok([Send(key, value, offset + number) for number, value in enumerate(values)])
         else:
             pending.info("the leader has it, which is no promise")
@@ -230,7 +210,7 @@ class Producer(Client):
             self.world.note(f"{self.name} is refused {values[0]}: {told.error_code}")
             self.world.sometimes(f"a producer is refused ({told.error_code})")
             if told.error_code in _HOPELESS:
-                if self._work.acks == -1 and not self.told.allows_losses:
+                if self._work.acks == -1 and self._work.partition not in self.told.lost_ms:
                     sentence = f"{self.name} got {told.error_code}, though all before was acknowledged"
                     self.world.violate("sequences", sentence)
                 return None
@@ -292,7 +272,10 @@ class Reader(Client):
 
     async def _fetch(self, broker: int) -> None:
         part = FetchRequest.Topic.Partition(
-            partition=self._work.partition, fetch_offset=self.offset, partition_max_bytes=_FETCH_BYTES
+            partition=self._work.partition,
+            current_leader_epoch=self.epochs.get(self._work.partition, -1),
+            fetch_offset=self.offset,
+            partition_max_bytes=_FETCH_BYTES,
         )
         request = FetchRequest(
             max_wait_ms=_FETCH_WAIT_MS,
@@ -306,12 +289,21 @@ class Reader(Client):
         if told is None or told.error_code != ErrorCode.NONE:
             code = told.error_code if told else answer.error_code
             self.world.sometimes(f"a reader is refused ({code})")
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._begin_again(broker)
             raise Unanswered(f"error {code}")
         values = self._take(told.records or b"")
         if values:
             self.read += len(values)
             self.world.note(f"{self.name} reads from {broker} up to {self.offset}")
             self._history.poll().ok([Poll({str(self._work.partition): values})])
+
+    def _begin_again(self, broker: int) -> None:
+        """What we have read is not there any more."""
+        if self._work.partition not in self.told.lost_ms:
+            sentence = f"{self.name} has read up to {self.offset}, which {broker} does not know of"
+            self.world.violate("what was read stays", sentence)
+        self.offset = 0
 
     def _take(self, data: Any) -> list[tuple[int, str]]:
         values = []

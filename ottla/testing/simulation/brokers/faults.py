@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from ottla.testing.simulation.brokers.node import SimBroker
+from ottla.testing.simulation.brokers.node import SimBroker, name_of
 from ottla.testing.simulation.cluster.faults import FOR_EVER, UNCLEAN, Fault
 from ottla.testing.simulation.cluster.schedule import Schedule
 from ottla.testing.simulation.store import SimStore
 from ottla.testing.simulation.world import World
+
+_BEFORE_MS, _AWAY_MS = 40, 1_500
 
 
 class Faults:
@@ -19,21 +21,23 @@ class Faults:
         brokers: Mapping[str, SimBroker],
         role: Callable[[str], str | None],
         may_be_unclean: Callable[[], bool],
+        on_unclean: Callable[[int], None],
     ) -> None:
         """`role` says who is the controller or the leader now, `may_be_unclean` whether one more may lose what it
-        has not synced."""
+        has not synced; `on_unclean` is told who will have died so."""
         self._world = world
         self._store = store
         self._brokers = brokers
         self._role = role
         self._may_be_unclean = may_be_unclean
+        self._on_unclean = on_unclean
         self.struck: dict[str, int] = {}
         """How often each kind has struck."""
         self.lasting: dict[str, Fault] = {}
         """Whom a fault holds for ever."""
 
     def start(self, schedule: Schedule) -> None:
-        for fault in schedule.faults:
+        for fault in (*schedule.faults, *_deaths_before_deletions(schedule)):
             self._world.after(fault.at_ms, self._strike, fault)
 
     def _strike(self, fault: Fault) -> None:
@@ -60,20 +64,26 @@ class Faults:
             self._store.hiccup = fault.chance
             self._later(fault, self._settle_store)
         elif kind == "blackout":
-            for broker in self._brokers.values():
-                broker.lose_power()
-                self._later(fault, world.restart, broker.name)
+            for each in self._brokers:
+                self._kill(each, power=True)
+                self._later(fault, world.restart, each)
         elif kind == "pause":
             world.pause(name)
             self._later(fault, world.resume, name)
         elif kind == "shutdown":
             self._brokers[name].shut_down(lambda: self._later(fault, world.restart, name))
         else:
-            if kind == "power":
-                self._brokers[name].lose_power()
-            else:
-                world.crash(name)
+            self._kill(name, power=kind == "power")
             self._later(fault, world.restart, name)
+
+    def _kill(self, name: str, *, power: bool) -> None:
+        broker = self._brokers[name]
+        if self._world.is_up(name):
+            self._on_unclean(broker.id)
+        if power:
+            broker.lose_power()
+        else:
+            self._world.crash(name)
 
     def _links(self, fault: Fault, name: str) -> None:
         world, network = self._world, self._world.network
@@ -110,3 +120,10 @@ class Faults:
             world.resume(name)
             if name in self.lasting:  # what ended it may have been the end of another fault
                 self._carry_out(self.lasting[name], name)
+
+
+def _deaths_before_deletions(schedule: Schedule) -> list[Fault]:
+    """Every other time that a topic is deleted a broker dies before it, and comes back when that is done: few schedules
+    would have it by chance."""
+    doomed = [work for work in schedule.work if work.kind == "delete" and work.at_ms % 2]
+    return [Fault("crash", work.at_ms - _BEFORE_MS, _AWAY_MS, name_of(work.replicas[0])) for work in doomed]

@@ -8,6 +8,8 @@ from typing import Any
 from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
 from ottla.core.errors import OttlaError
+from ottla.core.ids import PartitionDirectory
+from ottla.records.batch import iter_batches
 from ottla.replication.partition import Partition
 from ottla.testing.disk import SimDisk
 from ottla.testing.simulation.loop import NodeLoop, WorldClock
@@ -16,6 +18,7 @@ from ottla.testing.simulation.wire import Wires
 from ottla.testing.simulation.world import World
 
 PORT = 9092
+DATA = "/data"
 THREAD_MS = (0, 2)
 _AGAIN_SECONDS = 0.2
 """After this a broker is started again that could not be started."""
@@ -36,6 +39,8 @@ class SimBroker:
         """Does it serve, for all it knows?"""
         self.is_stopping = False
         self.starts = 0
+        self.lost_power = False
+        """Did its last life end so?"""
         self._wires = wires
         self._store = store
         self._settings = settings
@@ -65,11 +70,37 @@ class SimBroker:
         if self._loses_power:
             self._wires.power_off(self.name)
             self.disk.crash(self._chance)
+            if any(map(self._is_torn, self.directories())):
+                self.world.sometimes("a power loss tears a log")
         else:
             self.disk.kill()
-        self._loses_power = False
+        self.lost_power, self._loses_power = self._loses_power, False
+
+    def directories(self) -> list[str]:
+        """Those of partitions, on the disk as it is, also what is to be deleted."""
+        try:
+            return [name for name in self.disk.names(DATA) if PartitionDirectory.parse(name)]
+        except OSError:
+            return []
+
+    def _is_torn(self, name: str) -> bool:
+        """Does one of its segments not end with a batch?"""
+        for file in self.disk.names(path := f"{DATA}/{name}"):
+            if file.endswith(".log"):
+                data = self.disk.read(f"{path}/{file}")
+                end = 0
+                try:
+                    for position, header in iter_batches(data, partial=True):
+                        end = position + header.size
+                except OttlaError:
+                    return True
+                if end < len(data):
+                    return True
+        return False
 
     def restart(self) -> None:
+        if any(seat.node == self.name for seat in self._store.seats.values()):
+            self.world.sometimes("a fast bounce")  # the session of its former life is not over yet
         self.disk.now_ms = WorldClock(self.world).now_ms()
         self.loop = NodeLoop(self.world, self.name, wires=self._wires, thread_ms=THREAD_MS)
         self.loop.run(self._live())
@@ -107,7 +138,7 @@ class SimBroker:
         settings = {
             "node.id": self.id,
             "listeners": f"PLAINTEXT://{self.name}:{PORT}",
-            "log.dirs": "/data",
+            "log.dirs": DATA,
             **self._settings,
         }
         return Broker(

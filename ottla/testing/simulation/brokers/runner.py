@@ -10,18 +10,20 @@ from ottla.core.errors import OttlaError
 from ottla.core.ids import TopicPartition
 from ottla.testing.checker import check
 from ottla.testing.history import History
-from ottla.testing.simulation.brokers.clients import TOPIC, Client, Producer, Reader, Told
+from ottla.testing.simulation.brokers.admin import Administrator
+from ottla.testing.simulation.brokers.clients import TOPIC, Producer, Reader, Told
+from ottla.testing.simulation.brokers.ears import listening
 from ottla.testing.simulation.brokers.faults import Faults
 from ottla.testing.simulation.brokers.invariants import Invariants
 from ottla.testing.simulation.brokers.node import SimBroker
-from ottla.testing.simulation.brokers.truth import Truth, Witness
+from ottla.testing.simulation.brokers.truth import Truth
 from ottla.testing.simulation.cluster.profiles import PROFILES, Profile
 from ottla.testing.simulation.cluster.schedule import FAULTS_UNTIL_MS, Schedule, Work, draw
 from ottla.testing.simulation.store import SimStore
 from ottla.testing.simulation.wire import Wires
 from ottla.testing.simulation.world import World
 
-SESSION_MS = 1_200
+SESSION_MS = 500
 START_MS = 10_000
 """So long the cluster may take to come up, and to have its topic."""
 SETTLE_MS = 30_000
@@ -35,6 +37,7 @@ _SETTINGS: dict[str, object] = {
     "offsets.topic.num.partitions": 2,
     "transaction.state.log.num.partitions": 2,
     "log.cleaner.backoff.ms": 3_600_000,
+    "log.segment.delete.delay.ms": 500,
     "replica.lag.time.max.ms": 1_000,
     "replica.fetch.wait.max.ms": 200,
     "replica.fetch.backoff.ms": 100,
@@ -56,13 +59,15 @@ class Result:
     digest: str
     counts: dict[str, int] = field(default_factory=dict)
     """How often what is rare has happened."""
+    losses: list[str] = field(default_factory=list)
+    """Why records could be lost."""
 
 
 def run(seed: int, profile: str = "default", *, brokers: int | None = None) -> Result:
     """Raises Violation. The same seed runs the same way. `brokers` instead of as many as the profile has."""
     kind = PROFILES[profile]
     schedule = draw(seed, kind)
-    with World(seed) as world, _alarm(world), _without_collector():
+    with World(seed) as world, _alarm(world), listening(world), _without_collector():
         return Run(world, schedule, kind, brokers or kind.brokers).result()
 
 
@@ -75,18 +80,22 @@ class Run:
         self.profile = profile
         self.wires = Wires(world)
         self.store = SimStore(world, session_ms=SESSION_MS)
-        Witness(world, self.store)
         ids = range(1, brokers + 1)
-        settings = _settings(profile, brokers)
-        self.brokers = [SimBroker(world, self.wires, self.store, id, settings) for id in ids]
+        settings = _settings(profile, brokers, allows_unclean=schedule.is_unclean_allowed)
+        by_id = {id: SimBroker(world, self.wires, self.store, id, settings) for id in ids}
+        self.brokers = list(by_id.values())
         self.replicas = min(3, brokers)
-        self.told = Told(world, self.wires, ids, allows_losses=profile.allows_losses)
+        self.told = Told(world, self.wires, ids)
         self.history = History(lambda: world.now_ms * 1_000_000)
-        allows = profile.allows_losses
-        self.invariants = Invariants(world, self.brokers, self.told, allows_losses=allows)
-        self.truth = Truth(self.store, self.brokers, partitions=schedule.partitions, replicas=self.replicas)
+        self.truth = Truth(world, self.store, by_id, schedule.partitions)
+        self.invariants = Invariants(
+            world, self.brokers, self.told, self.truth, allows_losses=profile.allows_losses
+        )
         by_name = {each.name: each for each in self.brokers}
-        self.faults = Faults(world, self.store, by_name, self.truth.who, self._may_be_unclean)
+        self.faults = Faults(
+            world, self.store, by_name, self.truth.who, self._may_be_unclean, self.truth.unclean_shutdown
+        )
+        self.admin = Administrator(self.told)
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
 
@@ -107,13 +116,13 @@ class Run:
             len(self.invariants.leaders),
             world.trace.digest(),
             {**world.counts, **self.faults.struck},
+            self.invariants.losses,
         )
 
     # --- the course ---------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        admin = Client(self.told, "admin")
-        created = admin.loop.run(admin.create_topic(self.schedule.partitions, self.replicas))
+        created = self.admin.loop.run(self.admin.begin(self.schedule.partitions, self.replicas))
         self._expect("the cluster starts", created.done, START_MS)
         self._expect("all replicas are in sync", lambda: self.truth.is_whole, START_MS)
         for number, work in enumerate(self.schedule.work):
@@ -125,14 +134,18 @@ class Run:
     def _weather_the_storm(self) -> None:
         weather = self.schedule.weather
         self.world.network.weather = weather._replace(straggler=weather.straggler * _STRAGGLERS)
+        for work in self.schedule.work:
+            self.admin.plan(work)
         self.faults.start(self.schedule)
         self.world.run(self.world.now_ms + FAULTS_UNTIL_MS)
         self.faults.heal()
 
     def _settle(self) -> None:
-        """Everything gets on: replicas are in sync, whoever writes is acknowledged."""
+        """Everything gets on: moves come to their end, replicas are in sync, whoever writes is acknowledged."""
+        self._expect("the administrator comes to an end", lambda: not self.admin.busy, SETTLE_MS)
         if not self.faults.lasting:
-            self._expect("all replicas are in sync again", lambda: self.truth.is_whole, SETTLE_MS)
+            what = "all replicas are where they are to be, and in sync"
+            self._expect(what, lambda: self.truth.is_whole, SETTLE_MS, self.truth.trouble)
         before = {each.name: each.acknowledged for each in self.producers}
         self._expect(
             "everybody who writes is acknowledged",
@@ -149,6 +162,16 @@ class Run:
             lambda: all(each.is_idle for each in self.producers),
             SETTLE_MS,
         )
+        if not self.faults.lasting:
+            self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """What was deleted, or moved away, is on no disk any more."""
+        until_ms = self.world.now_ms + SETTLE_MS
+        while litter := {node: found for node in self.brokers if (found := self.truth.litter(node))}:
+            if self.world.now_ms >= until_ms:
+                self.world.violate("nothing is left of what was deleted", str(litter))
+            self.world.run(self.world.now_ms + _AFTERWARDS_MS)
 
     def _is_hopeless(self, partition: int) -> bool:
         """Could only a broker lead it that is held for ever? Then nobody may."""
@@ -174,7 +197,7 @@ class Run:
     def _judge(self) -> None:
         if (sentence := self.invariants.check_alike()) is not None:
             self.world.violate("replicas are alike", sentence)
-        if not self.profile.allows_losses:
+        if not self.invariants.losses:
             hopeless = [each for each in range(self.schedule.partitions) if self._is_hopeless(each)]
             if hopeless:
                 self.world.sometimes("only a broker that is away for ever could lead")
@@ -182,9 +205,15 @@ class Run:
             if not report.is_valid:
                 self.world.violate("the history", str(report))
 
-    def _expect(self, what: str, condition: Callable[[], bool], within_ms: int) -> None:
+    def _expect(
+        self,
+        what: str,
+        condition: Callable[[], bool],
+        within_ms: int,
+        trouble: Callable[[], str | None] = lambda: None,
+    ) -> None:
         if not self.world.run_until(condition, self.world.now_ms + within_ms):
-            self.world.violate(what, f"not within {within_ms} ms")
+            self.world.violate(what, f"not within {within_ms} ms: {trouble() or 'it does not happen'}")
 
     def _may_be_unclean(self) -> bool:
         """One unclean shutdown at a time: the next when everybody is back, and in sync."""
@@ -193,10 +222,11 @@ class Run:
         return self.truth.is_whole and all(self.world.is_running(each.name) for each in self.brokers)
 
 
-def _settings(profile: Profile, brokers: int) -> dict[str, object]:
+def _settings(profile: Profile, brokers: int, *, allows_unclean: bool) -> dict[str, object]:
     settings = dict(_SETTINGS)
     settings["default.replication.factor"] = min(3, brokers)
     settings["min.insync.replicas"] = min(2, brokers)
+    settings["unclean.leader.election.enable"] = allows_unclean
     if profile.flushes_before_ack:
         settings["log.flush.interval.messages"] = 1
     return settings

@@ -1,38 +1,63 @@
-"""What is so, whatever brokers believe: read from the metadata store itself."""
+"""What is so, whatever brokers believe: the metadata store write by write, and who died without having shut down."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from ottla.metadata.paths import BrokerEpochNode, BrokerNode, ControllerNode, PartitionStateNode
+from ottla.core.ids import TopicPartition
+from ottla.metadata import paths
+from ottla.metadata.paths import PartitionStateNode
 from ottla.metadata.tree import Change
 from ottla.testing.simulation.brokers.clients import TOPIC
 from ottla.testing.simulation.brokers.node import SimBroker, name_of
+from ottla.testing.simulation.cluster.truth import TruePartition
+from ottla.testing.simulation.cluster.truth import Truth as Stored
 from ottla.testing.simulation.store import SimStore
 from ottla.testing.simulation.world import World
 
+PROMISED_UNCLEAN = 1
+"""So many unclean shutdowns at a time lose nothing, with min.insync.replicas=2."""
 
-class Witness:
-    """Looks on while the store is written, and counts what is rare."""
 
-    def __init__(self, world: World, store: SimStore) -> None:
+class Truth:
+    """Looks on while the store is written, counts what is rare, and says how the cluster is."""
+
+    def __init__(
+        self, world: World, store: SimStore, brokers: Mapping[int, SimBroker], partitions: int
+    ) -> None:
+        self.stored = Stored(world.sometimes)
         self._world = world
-        self._states: dict[str, PartitionStateNode] = {}
-        self._has_controller = False
+        self._brokers = brokers
+        self._partitions = partitions
+        self._lives: dict[int, int] = {}
+        """In which life of the process a broker has registered last."""
+        self._controllers = 0
+        self._recovering: set[TopicPartition] = set()
+        """Where somebody was elected who may lack something, and not all are in sync again."""
         store.on_write = self.follow
 
+    # --- writes ---------------------------------------------------------------------------------------------------
+
     def follow(self, changes: Sequence[Change]) -> None:
+        news = self.stored.follow(changes)
         for change in changes:
-            if change.node is None:
-                continue
-            if change.path.endswith("/state"):
-                state = PartitionStateNode.decode(change.path, change.node.data)
-                before = self._states.get(change.path)
-                self._states[change.path] = state
-                if before is not None:
-                    self._note(before, state)
-            elif change.path == ControllerNode.path:
-                if self._has_controller:
-                    self._world.sometimes("another controller is elected")
-                self._has_controller = True
+            directory, _, name = change.path.rpartition("/")
+            if directory == paths.BROKERS and change.node is not None:
+                self._note_registration(int(name))
+        if self.stored.controllers > max(1, self._controllers):
+            self._world.sometimes("another controller is elected")
+        self._controllers = self.stored.controllers
+        for true, before in news:
+            assert true.state is not None
+            if true.state.is_recovering:
+                self._recovering.add(true.where)
+            self._forgive(true)
+            if before is not None:
+                self._note(before, true.state)
+
+    def _note_registration(self, id: int) -> None:
+        life = self._world.life(name_of(id))
+        if self._lives.get(id) == life:
+            self._world.sometimes("a broker registers again in the same life")
+        self._lives[id] = life
 
     def _note(self, before: PartitionStateNode, now: PartitionStateNode) -> None:
         sometimes = self._world.sometimes
@@ -43,73 +68,92 @@ class Witness:
         if now.leader < 0:
             sometimes("nobody can lead")
         elif now.leader != before.leader:
-            sometimes(_how(before, now.leader))
+            sometimes(_how(before, now))
 
+    # --- unclean shutdowns ----------------------------------------------------------------------------------------
 
-def _how(before: PartitionStateNode, leader: int) -> str:
-    """Why this one could be elected."""
-    if leader in before.isr:
-        return "an in-sync replica is elected"
-    if leader in before.elr:
-        return "an eligible replica is elected"
-    return "the last known leader is elected" if leader == before.last_known_leader else "an unclean election"
+    def unclean_shutdown(self, id: int) -> None:
+        """A broker is about to die without a marker."""
+        for true in self.stored.partitions.values():
+            if id in true.replicas:
+                self._forgive(true)
+                true.unclean += 1
 
+    def _forgive(self, true: TruePartition) -> None:
+        """When all replicas are in sync, in the lives in which they are, what was before does not count any more."""
+        if true.is_whole and all(self._is_known(self._brokers[id]) for id in true.replicas):
+            true.unclean = 0
+            self._recovering.discard(true.where)
 
-class Truth:
-    """The state of the topic that everybody writes to."""
+    def excuse(self, where: TopicPartition) -> str | None:
+        """Why committed records may be lost there; None if the promise covers them."""
+        true = self.stored.partitions[where]
+        if where in self._recovering:
+            return "unclean election"
+        return f"{true.unclean} unclean shutdowns" if true.unclean > PROMISED_UNCLEAN else None
 
-    def __init__(
-        self, store: SimStore, brokers: Sequence[SimBroker], *, partitions: int, replicas: int
-    ) -> None:
-        self._tree = store.tree
-        self._brokers = brokers
-        self._partitions = partitions
-        self._replicas = replicas
-
-    @property
-    def states(self) -> list[PartitionStateNode]:
-        """Of the partitions that there are so far."""
-        paths = [PartitionStateNode.path(TOPIC, partition) for partition in range(self._partitions)]
-        found = [(path, self._tree.get(path)) for path in paths]
-        return [PartitionStateNode.decode(path, node.data) for path, node in found if node is not None]
-
-    @property
-    def is_in_sync(self) -> bool:
-        """Has every partition a leader, and all replicas in sync?"""
-        states = self.states
-        is_full = all(state.leader >= 0 and len(state.isr) == self._replicas for state in states)
-        return is_full and len(states) == self._partitions
+    # --- how the cluster is ---------------------------------------------------------------------------------------
 
     @property
     def is_whole(self) -> bool:
-        """Does every broker serve, in the life in which the controller knows it, with all replicas in sync?"""
-        return self.is_in_sync and all(map(self._is_known, self._brokers))
+        return self.trouble() is None
+
+    def trouble(self) -> str | None:
+        """What keeps the cluster from being whole: every broker serves, in the life in which the controller knows it,
+        and all replicas of all partitions are where they are to be, and in sync."""
+        found = self.stored.partitions
+        if any(TopicPartition(TOPIC, index) not in found for index in range(self._partitions)):
+            return f"{TOPIC} is not there"
+        for node in self._brokers.values():
+            if not self._is_known(node):
+                return f"{node} does not serve, or the controller does not know of it"
+        for true in found.values():
+            if true.state is None or true.state.leader < 0 or not true.is_whole:
+                return f"{true.where} has replicas {true.replicas}, and {true.state}"
+            if true.adding or true.removing:
+                return f"{true.where} is on the move: {true.adding} come, {true.removing} go"
+        return None
 
     def _is_known(self, node: SimBroker) -> bool:
         broker = node.broker
         if broker is None or not node.is_ready or node.is_stopping:
             return False
-        registered = self._tree.get(BrokerNode.path(node.id))
-        known = self._tree.get(path := BrokerEpochNode.path(node.id))
-        if registered is None or known is None:
-            return False
         epoch = broker.controller.broker_epoch
-        return registered.created == epoch == BrokerEpochNode.decode(path, known.data)
+        return self.stored.registered.get(node.id) == epoch == self.stored.epochs.get(node.id)
+
+    def litter(self, node: SimBroker) -> list[str]:
+        """Directories of partitions on its disk that are no replica there, and replicas that have none."""
+        wanted = {
+            f"{where.topic}-{where.partition}"
+            for where, true in self.stored.partitions.items()
+            if node.id in true.replicas
+        }
+        return sorted(wanted ^ set(node.directories()))
 
     def is_hopeless(self, partition: int, away: Collection[int]) -> bool:
         """Could only those lead it who are away?"""
-        path = PartitionStateNode.path(TOPIC, partition)
-        node = self._tree.get(path)
-        if node is None:
+        true = self.stored.partitions.get(TopicPartition(TOPIC, partition))
+        if true is None or true.state is None:
             return False
-        state = PartitionStateNode.decode(path, node.data)
-        able = {*state.isr, *state.elr} or {state.last_known_leader}
-        return state.leader < 0 and able <= {*away}
+        able = {*true.members} or {true.state.last_known_leader}
+        return true.state.leader < 0 and able <= {*away}
 
     def who(self, role: str) -> str | None:
         """The name of the broker in that role."""
         if role == "controller":
-            node = self._tree.get(ControllerNode.path)
-            return None if node is None else name_of(ControllerNode.decode(node.data))
-        leaders = [state.leader for state in self.states if state.leader >= 0]
-        return name_of(leaders[0]) if leaders else None
+            return None if self.stored.controller is None else name_of(self.stored.controller)
+        for index in range(self._partitions):
+            true = self.stored.partitions.get(TopicPartition(TOPIC, index))
+            if true is not None and true.state is not None and true.state.leader >= 0:
+                return name_of(true.state.leader)
+        return None
+
+
+def _how(before: PartitionStateNode, now: PartitionStateNode) -> str:
+    """Why this one could be elected."""
+    if now.leader in before.isr:
+        return "an in-sync replica is elected"
+    if now.leader in before.elr:
+        return "an eligible replica is elected"
+    is_last = now.leader == before.last_known_leader and not now.is_recovering
+    return "the last known leader is elected" if is_last else "an unclean election"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ottla.testing.simulation.brokers import sometimes as sometimes_of_brokers
 from ottla.testing.simulation.cluster import sometimes
 from ottla.testing.simulation.cluster.profiles import ALL, profile_of
 from ottla.testing.simulation.cluster.runner import Result, run_seed
@@ -68,10 +69,9 @@ class Summary:
     @property
     def never(self) -> list[str]:
         """What should have happened and did not; nothing if there were too few runs to tell."""
-        if self.level != OBJECTS:
-            return []
+        table = sometimes if self.level == OBJECTS else sometimes_of_brokers
         runs = {name: account.schedules for name, account in self.accounts.items()}
-        return sometimes.never(self.counts) if sometimes.is_enough(runs) else []
+        return table.never(self.counts) if table.is_enough(runs) else []
 
     @property
     def is_good(self) -> bool:
@@ -121,7 +121,7 @@ def run_brokers(seed: int, profile: str = ALL) -> Result:
         result.violation = str(violation)
     else:
         result.events, result.acknowledged = done.events, done.acknowledged
-        result.counts, result.digest = done.counts, done.digest
+        result.counts, result.digest, result.losses = done.counts, done.digest, done.losses
     result.seconds = time.process_time() - began
     return result
 

@@ -1,6 +1,7 @@
 """A run of whole brokers: it is reproducible, touches nothing real, and finds what is wrong."""
 
 import socket
+import sys
 import threading
 import time
 
@@ -30,6 +31,8 @@ def test_nothing_real_is_touched(monkeypatch):
     run(7, brokers=1)  # what is imported late may look at clocks
 
     def refuse(*_args, **_kwargs):
+        if sys._getframe(1).f_globals["__name__"] == "logging":
+            return 0  # every line that is logged has the time
         raise AssertionError("this is the real world")
 
     for name in ("time", "time_ns", "monotonic", "monotonic_ns", "sleep"):
