@@ -93,11 +93,21 @@ class LogDirectory:
 
     def _make(self, partition: TopicPartition, topic_id: uuid.UUID | None) -> None:
         path = f"{self.path}/{partition}"
-        if self._files.exists(path):  # of a topic that had this name before: it is kept, out of the way
-            self._rename(partition, "stray")
+        if self._files.exists(path) and not self._is_begun_only(path):
+            self._rename(
+                partition, "stray"
+            )  # of a topic that had this name before: it is kept, out of the way
         self._files.make_directory(path)
         if topic_id is not None:
             checkpoints.write_partition_metadata(self._files, path, topic_id)
+
+    def _is_begun_only(self, path: str) -> bool:
+        """Was it made for a log that was never opened? Whoever ordered it may have hung up in between."""
+        try:
+            names = self._files.names(path)
+        except OSError:
+            return False
+        return all(name.startswith(checkpoints.PARTITION_METADATA) for name in names)
 
     def end_create(self, partition: TopicPartition) -> Log:
         log = self._open(partition)

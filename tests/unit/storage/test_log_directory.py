@@ -115,6 +115,23 @@ def test_files_and_directories_of_others_are_left_alone(disk):
     assert opened(disk).logs == {}
 
 
+def test_a_creation_that_did_not_get_to_its_end_leaves_nothing_behind(disk):
+    directory, id = opened(disk), uuid.UUID(int=7)
+    for step in directory.begin_create(ORDERS, id):
+        step()  # and whoever began it is gone
+    directory.create(ORDERS, id)
+    assert [name for name in disk.names("d") if "orders" in name] == [str(ORDERS)]
+    assert directory.topic_id(ORDERS) == id
+
+
+def test_the_log_of_a_topic_that_had_the_name_before_is_set_aside(disk):
+    first = opened(disk)
+    put(first.create(ORDERS, uuid.UUID(int=1)), b"a")
+    del first.logs[ORDERS]
+    first.create(ORDERS, uuid.UUID(int=2))
+    assert len([name for name in disk.names("d") if name.endswith("-stray")]) == 1
+
+
 def test_a_file_that_bears_the_name_of_a_partition_keeps_nothing_from_opening(tmp_path):
     (tmp_path / "core-4711").write_bytes(b"dumped")
     LogDirectory.open(OsFiles(), str(tmp_path), lambda topic: config()).create(ORDERS)
