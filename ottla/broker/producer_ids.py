@@ -39,6 +39,7 @@ class ProducerIds:
         fetching = self._fetching
         if fetching is None:
             fetching = self._fetching = asyncio.ensure_future(self._fetch())
+            fetching.add_done_callback(_seen)
         await asyncio.wait([fetching])  # whoever asked first may hang up: the others still get their ids
         fetching.result()
 
@@ -49,3 +50,9 @@ class ProducerIds:
             self._block = block
         finally:
             self._fetching = None
+
+
+def _seen(task: "asyncio.Task[None]") -> None:
+    """If everybody who waited has hung up, a failure is nobody's: the next one asks again."""
+    if not task.cancelled():
+        task.exception()

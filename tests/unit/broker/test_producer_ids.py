@@ -1,4 +1,5 @@
 import asyncio
+import gc
 
 import pytest
 
@@ -86,3 +87,27 @@ def test_one_that_hangs_up_does_not_take_the_block_from_the_others():
         assert await second == 0
 
     asyncio.run(scenario())
+
+
+def test_a_failure_is_nobodys_when_everybody_who_waited_has_hung_up():
+    complaints = []
+
+    async def scenario():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        blocks = Blocks()
+        blocks.gate.clear()
+        blocks.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no store")
+        ids = ProducerIds(blocks.allocate)
+        asked = asyncio.create_task(ids.next())
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait([asked])
+        blocks.gate.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gc.collect()
+        blocks.failure = None
+        assert await ids.next() == 0
+
+    asyncio.run(scenario())
+    assert not complaints
