@@ -1,6 +1,6 @@
 """What can be set about the controller, and about leaving it in peace. Kafka's names, defaults and bounds."""
 
-from ottla.core.config import Config, Duration, Key, Long, Scope, at_least, between
+from ottla.core.config import Config, Duration, Key, Long, at_least, between
 
 _INT_MAX = 2**31 - 1
 
@@ -39,9 +39,7 @@ class ControllerConfig(Config):
         "auto.leader.rebalance.enable",
         bool,
         True,
-        scope=Scope.CLUSTER_WIDE,
-        doc="Give brokers that are back the leadership that they had. Unlike in Kafka it can change while the broker "
-        "runs.",
+        doc="Give brokers that are back the leadership that they had.",
     )
     leader_imbalance_check_interval_seconds = Key(
         "leader.imbalance.check.interval.seconds",

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -54,9 +55,20 @@ def _copy_as_if_killed(pid: int, source: Path, target: Path) -> None:
     """What a process leaves that is killed now, without a second process that has to be."""
     os.kill(pid, signal.SIGSTOP)
     try:
+        while not _has_stopped(pid):  # a thread may still be at something
+            time.sleep(0.001)
         shutil.copytree(source, target)
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def _has_stopped(pid: int) -> bool:
+    """Do all threads of this process stand still?"""
+    states = [
+        (task / "stat").read_text().rpartition(")")[2].split()[0]
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    ]
+    return set(states) == {"T"}
 
 
 def _refusal(directory: Path) -> str:

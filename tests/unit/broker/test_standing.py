@@ -215,7 +215,8 @@ async def test_a_broker_that_missed_a_deletion_gets_the_next_topic_of_that_name_
     await boss.die()
     creating.cancel()
     cluster.wires.cut.clear()
-    await until(lambda: heir.host.is_controller and other.state("t").topic_id != former)
+    await until(lambda: WHERE in other.replicas.states and other.state("t").topic_id != former)
+    assert heir.host.is_controller
     assert other.replicas.deleted == {WHERE}
     await until(lambda: not cluster.store._shared.tree.children("/admin/deleted_replicas"))
 

@@ -16,7 +16,7 @@ def test_apis_are_listed_with_their_versions():
     assert (
         "20000  CompactTopics                  0         0         compaction" in result.output.splitlines()
     )
-    assert len(result.output.splitlines()) == 76
+    assert len(result.output.splitlines()) == 77
 
 
 def test_the_generated_source_is_printed_and_is_python():

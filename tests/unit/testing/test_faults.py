@@ -121,7 +121,7 @@ def test_clear_takes_everything_back():
         ("Produce", "NOT_LEADER", "no error is called 'NOT_LEADER'; did you mean NOT_LEADER_OR_FOLLOWER?"),
         ("Produce", 9999, "no error is called 9999"),
         ("Produce", "NONE", "NONE is not an error"),
-        ("LeaderAndIsr", "NOT_CONTROLLER", "does not serve LeaderAndIsr"),
+        ("DescribeQuorum", "NOT_CONTROLLER", "does not serve DescribeQuorum"),
     ],
 )
 def test_a_name_that_nobody_knows_is_refused_at_once(api, error, sentence):
