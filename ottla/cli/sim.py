@@ -70,6 +70,8 @@ def sim(
     """
     if sum(each is not None for each in (seed, seeds, schedule, explore, mutant)) != 1:
         raise click.UsageError("one of --seed, --seeds, --schedule, --explore and --mutant is needed")
+    if level == OBJECTS or explore is not None or mutant is not None:
+        _check_build()
     if explore is not None:
         return _explore(explore)
     if mutant is not None:
@@ -82,6 +84,14 @@ def sim(
             raise click.UsageError("whole brokers are run by --seed or --seeds only")
         return _one_of_brokers(seed, profile)
     return _one(_schedule(seed, profile, schedule), trace, shrinks, save)
+
+
+def _check_build() -> None:
+    """Compiled classes take real logs only, and no patches."""
+    from ottla.records import is_compiled
+
+    if is_compiled():
+        raise click.UsageError("the compiled build simulates whole brokers only: add --level brokers")
 
 
 def _explore(name: str) -> int:

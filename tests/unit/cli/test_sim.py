@@ -86,3 +86,9 @@ def test_a_file_that_is_no_schedule_is_refused(tmp_path, capsys):
     path.write_text("{}")
     assert main(["sim", "--schedule", str(path)]) == 1
     assert "is no schedule" in capsys.readouterr().err
+
+
+def test_the_compiled_build_says_what_it_can_simulate(monkeypatch, capsys):
+    monkeypatch.setattr("ottla.records.is_compiled", lambda: True)
+    assert main(["sim", "--seed", "0"]) == 2
+    assert "add --level brokers" in capsys.readouterr().err
