@@ -68,7 +68,7 @@ def _load(
     finish_swaps(files, directory)  # first: indexes that already have their name still wait for their log
     _tidy(files, directory)
     segments = _open_segments(files, directory, config, log_start_offset)
-    Snapshots(files, directory).remove_strays([segment.base_offset for segment in segments])
+    Snapshots(files, directory).remove_strays([segment.base_offset for segment in segments], clean=clean)
     loaded = Recovery(segments, LeaderEpochs(files, directory), recovery_point=recovery_point)
     loaded.log_start_offset = max(log_start_offset, segments[0].base_offset)
     loaded.rebuilds_epochs = not _load_epochs(loaded.epochs)

@@ -107,11 +107,12 @@ class Snapshots:
     def remove(self, offset: int) -> None:
         remove_all(self._files, [self._path(offset)])
 
-    def remove_strays(self, base_offsets: Sequence[int]) -> None:
+    def remove_strays(self, base_offsets: Sequence[int], *, clean: bool) -> None:
         """Remove those that stand where no segment starts, before anybody believes them: they may tell of transactions
-        whose ends compaction took away. One within the last segment was taken when the log was closed, and stays."""
-        known = set(base_offsets)
-        strays = [o for o in self.offsets() if o not in known and o < base_offsets[-1]]
+        whose ends compaction took away. One within the last segment stays after a `clean` shutdown, when it was taken;
+        else it is of no use, and may be half of one, from a roll that was interrupted."""
+        known, last = set(base_offsets), base_offsets[-1]
+        strays = [o for o in self.offsets() if o not in known and (o < last or not clean)]
         remove_all(self._files, (self._path(offset) for offset in strays))
 
     def remove_beyond(self, end_offset: int) -> None:

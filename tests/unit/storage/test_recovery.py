@@ -209,3 +209,13 @@ def test_opening_twice_changes_nothing(disk):
     before = {name: disk.read(f"{HERE}/{name}") for name in disk.names(HERE)}
     open_log(disk).close()
     assert {name: disk.read(f"{HERE}/{name}") for name in disk.names(HERE)} == before
+
+
+def test_half_a_snapshot_of_a_roll_that_a_kill_interrupted_does_not_stay():
+    disk = SimDisk()
+    log = open_log(disk)
+    put(log, b"a", b"b")
+    torn = f"{HERE}/{2:020d}.snapshot"
+    disk.open(torn, create=True).close()
+    open_log(disk, recovery_point=0)
+    assert not disk.exists(torn)
