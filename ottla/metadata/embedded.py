@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 from ottla.core.errors import ProtocolError
 from ottla.metadata.store import (
-    ANY_VERSION,
-    Create,
     Delete,
     Node,
     NoNode,
     Op,
     SessionLost,
     SessionState,
-    Set,
+    SingleWrites,
     StoreUnavailable,
 )
 from ottla.metadata.tree import PERSISTENT, Plan, Tree, parent_of
@@ -44,7 +42,7 @@ COMMIT;
 """
 
 
-class EmbeddedStore:
+class EmbeddedStore(SingleWrites):
     """One session with the store. Most processes have one; `another_session` is for those that play several nodes."""
 
     def __init__(self, shared: "_Shared") -> None:
@@ -92,15 +90,6 @@ class EmbeddedStore:
         if names is None:
             raise NoNode(f"{path} does not exist")
         return names
-
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
-        return (await self.multi([Create(path, data, ephemeral)]))[0]
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        return (await self.multi([Set(path, data, version)]))[0]
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def multi(self, ops: Sequence[Op]) -> list[int]:
         self._check_session()

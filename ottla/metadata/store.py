@@ -15,6 +15,7 @@ The rules, which every store keeps and `tests/unit/metadata/store_contract.py` h
 Nothing here knows what the nodes mean; that is in `paths`.
 """
 
+import abc
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
@@ -139,3 +140,19 @@ class MetadataStore(Protocol):
 
     async def close(self) -> None:
         """End the session, and with it its ephemeral nodes."""
+
+
+class SingleWrites(abc.ABC):
+    """Writes of one operation, for stores that have `multi`."""
+
+    @abc.abstractmethod
+    async def multi(self, ops: Sequence[Op]) -> list[int]: ...
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
+        return (await self.multi([Create(path, data, ephemeral)]))[0]
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
+        return (await self.multi([Set(path, data, version)]))[0]
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self.multi([Delete(path, version)])

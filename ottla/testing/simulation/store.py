@@ -18,15 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.metadata.store import (
-    ANY_VERSION,
-    Create,
     Delete,
     Node,
     NoNode,
     Op,
     SessionLost,
     SessionState,
-    Set,
+    SingleWrites,
     StoreError,
     StoreUnavailable,
 )
@@ -199,7 +197,7 @@ class SimStore:
                 seat.answers.send(path)
 
 
-class SimSession:
+class SimSession(SingleWrites):
     """A session as its node sees it: a `MetadataStore`."""
 
     def __init__(self, store: SimStore, seat: _Seat, loop: NodeLoop) -> None:
@@ -243,15 +241,6 @@ class SimSession:
         if names is None:
             raise NoNode(f"{path} does not exist")
         return names
-
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
-        return (await self.multi([Create(path, data, ephemeral)]))[0]
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        return (await self.multi([Set(path, data, version)]))[0]
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def multi(self, ops: Sequence[Op]) -> list[int]:
         wanted = list(ops)
