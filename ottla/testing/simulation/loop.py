@@ -208,6 +208,8 @@ class NodeLoop(asyncio.BaseEventLoop):
     def create_task(  # type: ignore[override]  # narrower in typeshed than what asyncio takes
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> "asyncio.Task[T]":
+        if self.is_over:
+            coro.close()  # what a life does while it ends is never begun
         task = asyncio.Task(coro, loop=self, name=name, context=context)
         self._alive.add(task)
         task.add_done_callback(self._ended)

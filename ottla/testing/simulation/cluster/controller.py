@@ -100,6 +100,7 @@ class Office:
         host, self.host = self.host, None
         if host is not None:
             host.abandon()
+            host.on_session = host.on_registered = _ignored  # what it hears now, nobody hears any more
             assert isinstance(host.store, SimSession)
             self._life.broker.store.expire(host.store)
 
@@ -186,6 +187,9 @@ class Office:
             return await host.alter_configs(resource, {_MIN_INSYNC: str(work.number)})
         replicas = work.replicas if work.kind == "reassign" else None
         return _judge(await host.reassign({where: replicas}))
+
+
+def _ignored(news: object) -> None: ...
 
 
 def _judge(answers: Mapping[Any, Any]) -> Any:
