@@ -1,8 +1,5 @@
 """Three whole brokers in virtual time: the real log, frames and handlers, and all that can go wrong around them."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from ottla.replication.partition import Partition
 from ottla.testing.simulation.brokers import sometimes
 from ottla.testing.simulation.brokers.runner import run
 from ottla.testing.simulation.cluster.profiles import PROFILES
-from tests.simulation.seeds import first_violation, seeds
+from tests.simulation.seeds import digests, first_violation, seeds
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """
@@ -61,18 +58,10 @@ def test_too_few_runs_say_nothing():
     assert sometimes.never({}) == list(sometimes.SOMETIMES)
 
 
-def digests(hash_seed: str) -> list[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return ran.stdout.splitlines()
-
-
 def test_a_seed_runs_the_same_way_whatever_strings_hash_to():
-    first = digests("1")
+    first = digests(PROGRAM, "1")
     assert len(set(first)) == 3
-    assert digests("2") == first
+    assert digests(PROGRAM, "2") == first
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """One integer is enough to see a run again: on another machine, in another process, whatever strings hash to."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.members import ClassicMember, ConsumerMember
+from tests.simulation.seeds import digests
 from tests.simulation.test_groups import run_group
 from tests.simulation.test_transactions import run_copiers
 
@@ -25,18 +23,10 @@ for name, run in RUNS.items():
 """
 
 
-def digests(hash_seed: str) -> list[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return ran.stdout.splitlines()
-
-
 def test_a_seed_runs_the_same_way_whatever_strings_hash_to():
-    first = digests("1")
+    first = digests(PROGRAM, "1")
     assert len(set(first)) == 6
-    assert digests("2") == first
+    assert digests(PROGRAM, "2") == first
 
 
 @pytest.mark.parametrize("name", RUNS)

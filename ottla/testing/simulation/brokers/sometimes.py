@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ottla.testing.simulation.cluster.profiles import PROFILES
+from ottla.testing.simulation.cluster.sometimes import has_every_profile, missing
 
 SOMETIMES = {
     "a follower truncates its log": "logs had parted, and met again by their epochs",
@@ -53,9 +53,9 @@ RUNS_MIN = 15
 
 def never(counts: Mapping[str, int]) -> list[str]:
     """Which of them did not happen."""
-    return [name for name in SOMETIMES if not counts.get(name)]
+    return missing(SOMETIMES, counts)
 
 
 def is_enough(profiles: Mapping[str, int]) -> bool:
     """Were there so many runs of every profile that each of them should have happened?"""
-    return all(profiles.get(name, 0) >= RUNS_MIN for name in PROFILES)
+    return has_every_profile(profiles, RUNS_MIN)

@@ -1,6 +1,6 @@
 """What must have happened somewhere in many runs. If it never does, the runs do not go where they are meant to go."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.testing.simulation.cluster.profiles import PROFILES
 
@@ -53,12 +53,20 @@ SOMETIMES = {
 
 def never(counts: Mapping[str, int]) -> list[str]:
     """Which of them did not happen."""
-    return [name for name in SOMETIMES if not counts.get(name)]
+    return missing(SOMETIMES, counts)
 
 
 def is_enough(profiles: Mapping[str, int]) -> bool:
     """Were there so many runs of every profile that each of them should have happened?"""
-    return all(profiles.get(name, 0) >= RUNS_MIN for name in PROFILES)
+    return has_every_profile(profiles, RUNS_MIN)
+
+
+def missing(wanted: Iterable[str], counts: Mapping[str, int]) -> list[str]:
+    return [name for name in wanted if not counts.get(name)]
+
+
+def has_every_profile(profiles: Mapping[str, int], runs_min: int) -> bool:
+    return all(profiles.get(name, 0) >= runs_min for name in PROFILES)
 
 
 RUNS_MIN = 100
