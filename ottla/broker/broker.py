@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.authorizer import AllowAll, Authorizer
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import Configs
+from ottla.broker.debut import Debut, check_endpoint, default_host
 from ottla.broker.descriptors import limit, shares
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatch
@@ -29,6 +30,8 @@ from ottla.broker.observers import Observer
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Progress, Replicas
 from ottla.broker.sober_clock import SoberClock, read_note
+from ottla.broker.stores import open_store as open_store_of
+from ottla.broker.stores import serve_store
 from ottla.broker.throttle import NoThrottle, Throttle
 from ottla.broker.upkeep import Upkeep
 from ottla.controller.context import INTERNAL_TOPICS
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from ottla.broker.to_controller import ToController
     from ottla.broker.verification import Verifier
     from ottla.groups.shard import GroupShard
+    from ottla.metadata.served import StoreServer
     from ottla.transactions.shard import TransactionShard
 
 logger = logging.getLogger(__name__)
@@ -74,11 +78,12 @@ class Broker:
         *,
         files: Files | None = None,
         clock: Clock | None = None,
-        open_store: Callable[[str], Awaitable[MetadataStore]] = EmbeddedStore.open,
+        open_store: Callable[[str], Awaitable[MetadataStore]] | None = None,
         on_progress: Progress = lambda done, total: None,
         chance: random.Random | None = None,
     ) -> None:
-        """`chance` makes what is drawn reproducible: ids, and where replicas are placed first."""
+        """`chance` makes what is drawn reproducible: ids, and where replicas are placed first. Without `open_store` the
+        settings say which store it is."""
         self.config = config
         descriptors = shares(limit())
         self.files = files or OsFiles(descriptors.files)
@@ -117,7 +122,8 @@ class Broker:
         self.listeners: list[Listener] = []
         self.http_port: int | None = None
         self._on_progress = on_progress
-        self._open_store = open_store
+        self._open_store = open_store or (lambda path: open_store_of(config, path))
+        self._store_server: StoreServer | None = None
         self._chance = chance
         self._directories = Directories(self.files, config, chance)
         self.controller: ControllerHost
@@ -144,13 +150,14 @@ class Broker:
         await self._start_http()
         self.listeners = [
             listener.bound(await self.server.bind(listener.name, listener.host, listener.port))
-            for listener in listeners_of(self.config)
+            for listener in listeners_of(self.config, await default_host(self.config))
         ]
         paths = self._directories.lock()
         if (noted := read_note(self.files, paths)) is not None:
             self.sober_clock.resume(noted)
         adoption = await self._examine(paths)
         self.store = await self._open_store(self._directories.metadata_path)
+        self._store_server = await serve_store(self.config, self.store)
         if adoption is not None:
             await adoption.take_over(self.store, self.files, self.node_id)
         self.controller = controller_host(
@@ -168,18 +175,17 @@ class Broker:
         self.replicas.forget_strays(stored.topics, stored.lost)
         self.replicas.on_failed, self.replicas.on_all_failed = self._some_failed, self._all_failed
         self.why_not_ready = "it waits for the controller"
+        await check_endpoint(self.config, self.store, self.listeners)
         await self.controller.elect(
             [listener.endpoint for listener in self.listeners],
             self.config.broker_rack,
             self.replicas.clean_epoch,
         )
-        if self.controller.is_controller:
-            self._begin_coordinating()
-        else:  # the controller tells us when we are served
-            self.controller.orders.on_told = self._begin_coordinating
+        debut = Debut(self)
         self.upkeep.start()
         self._begin_cleaning()
         await self.server.serve()
+        await debut.over()
         self.why_not_ready = None
         logger.info("broker %d of cluster %s serves %s", self.node_id, self.cluster_id, self.bootstrap_server)
 
@@ -250,6 +256,8 @@ class Broker:
             await self.store.close()
             await self.controller.hang_up()
             await self.controller.store.close()  # it may be a later session
+        if self._store_server is not None:
+            await self._store_server.close()
         self._directories.release()
 
     def _some_failed(self, partitions: list[TopicPartition]) -> None:
@@ -331,7 +339,7 @@ class Broker:
     def _has_coordination(self) -> bool:
         return "coordination" in self.__dict__
 
-    def _begin_coordinating(self) -> None:
+    def begin_coordinating(self) -> None:
         """The controller has told everything: take charge of what this broker leads, now and later."""
         self.replicas.on_moved = self._moved
         for partition in list(self.replicas.partitions.values()):

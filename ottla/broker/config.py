@@ -1,8 +1,8 @@
 """What can be set about a broker: Kafka's keys that this broker obeys, and a few of its own.
 
 The keys of coordinators are in `config_coordinators`, those of the cleaner in `config_cleaner`, those of replication in
-`config_replication`, those that are read and not obeyed in `config_ignored`; the broker-wide twins of topic keys
-(`log.retention.ms`) are derived from `TopicConfig`.
+`config_replication`, those of the metadata store in `config_metadata`, those that are read and not obeyed in
+`config_ignored`; the broker-wide twins of topic keys (`log.retention.ms`) are derived from `TopicConfig`.
 """
 
 import re
@@ -11,6 +11,7 @@ from ottla.broker.config_cleaner import CleanerConfig
 from ottla.broker.config_controller import ControllerConfig
 from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
+from ottla.broker.config_metadata import MetadataConfig
 from ottla.broker.config_replication import ReplicationConfig
 from ottla.broker.listeners import listeners_of, parse_address
 from ottla.core.config import (
@@ -35,7 +36,13 @@ _EACH_NAMED = Check("without an empty entry", lambda words: all(words))
 
 
 class BrokerConfig(
-    IgnoredConfig, CleanerConfig, ControllerConfig, CoordinatorConfig, ReplicationConfig, topics=TopicConfig
+    IgnoredConfig,
+    CleanerConfig,
+    ControllerConfig,
+    CoordinatorConfig,
+    MetadataConfig,
+    ReplicationConfig,
+    topics=TopicConfig,
 ):
     """Settings of one broker. They are read from server.properties, from `--set`, or from `OTTLA_*` variables:
     `OTTLA_LOG_DIRS` is `log.dirs`."""
@@ -74,19 +81,13 @@ class BrokerConfig(
         "controller.quorum.voters",
         Words,
         (),
-        doc="Kafka's list of controllers. At most one is accepted: a broker is a cluster of its own here.",
+        doc="Kafka's list of controllers. At most one is accepted: brokers find each other in ZooKeeper here.",
     )
     controller_quorum_bootstrap_servers = Key(
         "controller.quorum.bootstrap.servers",
         Words,
         (),
-        doc="Kafka's list of controllers. At most one is accepted: a broker is a cluster of its own here.",
-    )
-    zookeeper_connect = Key(
-        "zookeeper.connect",
-        str,
-        "",
-        doc="Must be empty: a broker keeps its metadata in its data directory.",
+        doc="Kafka's list of controllers. At most one is accepted: brokers find each other in ZooKeeper here.",
     )
 
     # --- where it is reached ---------------------------------------------------------------------------------
@@ -98,7 +99,21 @@ class BrokerConfig(
         not_empty(),
         _EACH_NAMED,
         doc="Where to listen, each as `NAME://host:port`. Port 0 takes a free one. A host of 0.0.0.0, [::] or "
-        "none stands for all interfaces, and then `advertised.listeners` must say how clients get here.",
+        "none stands for all interfaces, and then `advertised.listeners` must say how clients get here. With a "
+        "ZooKeeper on another machine the default is the address of this one as it is seen from there.",
+    )
+    host_name = Key(
+        "host.name",
+        str,
+        None,
+        doc="What Kafka had before `listeners`, which goes before it: the address to listen on.",
+    )
+    port = Key(
+        "port",
+        int,
+        9092,
+        between(0, 65_535),
+        doc="What Kafka had before `listeners`, which goes before it: the port to listen on.",
     )
     advertised_listeners = Key(
         "advertised.listeners",
@@ -334,18 +349,15 @@ class BrokerConfig(
 
     def check(self) -> None:
         super().check()
-        if self.zookeeper_connect:
-            raise ConfigError(
-                "zookeeper.connect is set, but this broker keeps its metadata in its data directory: "
-                "take the line out to run one broker"
-            )
         if "broker" not in self.process_roles:
             raise ConfigError(
                 "process.roles has no broker in it: there are no controllers without a broker here"
             )
         for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
             if len(self[name]) > 1:
-                raise ConfigError(f"{name} names several nodes, but a broker is a cluster of its own here")
+                raise ConfigError(
+                    f"{name} names several nodes, but brokers find each other by zookeeper.connect here"
+                )
         listeners_of(self)
         if self.http_listen:
             parse_address(self.http_listen, "http.listen")

@@ -1,7 +1,7 @@
 """Keys that people have in their server.properties and that mean nothing to this broker: read, checked, shown, no more.
 
 A file that starts Kafka should start this broker too. What could lose or expose data if it were ignored is not here:
-such keys are refused (`zookeeper.connect`), or not known and warned about.
+such keys are refused, or not known and warned about.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,6 @@ _READ_ONLY: list[_Row] = [
     ("authorizer.class.name", str, "", "everything is allowed yet"),
     ("security.inter.broker.protocol", str, "PLAINTEXT", "`inter.broker.listener.name` says it"),
     ("early.start.listeners", Words, (), "all listeners start together"),
-    ("initial.broker.registration.timeout.ms", _DURATION, 60_000, _CONTROLLER),
     ("broker.heartbeat.interval.ms", _DURATION, 2_000, _CONTROLLER),
     ("controller.quorum.election.timeout.ms", _DURATION, 1_000, _CONTROLLER),
     ("controller.quorum.election.backoff.max.ms", _DURATION, 1_000, _CONTROLLER),

@@ -114,20 +114,13 @@ class ReplicationConfig(Config):
         at_least(1),
         doc="How long each of these windows is.",
     )
-    broker_session_timeout_ms = Key(
-        "broker.session.timeout.ms",
-        Duration,
-        9_000,
-        between(1, _INT_MAX),
-        doc="How long a broker may be without a word from the metadata store before others may lead what it led.",
-    )
     replication_session_lost_refuse = Key(
         "replication.session.lost.refuse",
         bool,
         True,
         scope=Scope.CLUSTER_WIDE,
         doc="Refuse produces with acks=0 and 1 (with 6) while this broker has been without its metadata session for "
-        "longer than `broker.session.timeout.ms`: another leader may have been elected, and what is written here would "
+        "longer than a session lasts: another leader may have been elected, and what is written here would "
         "be lost. Kafka goes on accepting them. A key of Ottla.",
     )
 

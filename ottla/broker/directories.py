@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ottla.broker.stores import described
 from ottla.core.errors import ConfigError, ProtocolError
 from ottla.core.ids import random_id
 from ottla.metadata.embedded import MEMORY
@@ -34,6 +35,8 @@ class Directories:
         self._node_id = config.node_id
         self._metadata_log_dir: str | None = config.metadata_log_dir
         self.paths: list[str] = _distinct(config.log_dirs)
+        self._is_store_here = not (config.zookeeper_connect or config.metadata_store_connect)
+        self._store = described(config, self.metadata_path)
         self.unusable: dict[str, str] = {}
         """Directories that cannot be used, and why. The broker starts without them as long as one is left."""
         self._locks: list[DirectoryLock] = []
@@ -59,7 +62,7 @@ class Directories:
         if not usable:
             reasons = "; ".join(f"{path}: {reason}" for path, reason in self.unusable.items())
             raise ConfigError(f"no log directory can be used: {reasons}")
-        if self.paths[0] in self.unusable:
+        if self._is_store_here and self.paths[0] in self.unusable:
             reason = self.unusable[self.paths[0]]
             raise ConfigError(f"the first log directory holds what the cluster knows of its topics: {reason}")
         self._check_store(usable)
@@ -78,11 +81,17 @@ class Directories:
 
     def _check_store(self, paths: Iterable[str]) -> None:
         """A new store beside logs that somebody knew would know none of them, and hide that the old one is missing.
-        What Apache Kafka knew of its logs can be taken over, once."""
-        store = self.metadata_path
+        What Apache Kafka knew of its logs can be taken over, once, by a broker that is a cluster of its own."""
+        store, kafka = self.metadata_path, self.kafka_metadata()
+        if not self._is_store_here:
+            if kafka is not None:
+                raise ConfigError(
+                    f"{kafka} has {METADATA_DIRECTORY} of Apache Kafka, which can be taken over by a broker that is a "
+                    f"cluster of its own, not by one of {self._store}. Nothing was changed"
+                )
+            return
         if store == MEMORY or (self._files.exists(store) and self._files.size(store) > 0):
             return
-        kafka = self.kafka_metadata()
         if kafka is not None and not self._files.exists(f"{kafka}/{ADOPTED}"):
             return
         for path in paths:
@@ -109,7 +118,7 @@ class Directories:
         if meta.cluster_id not in (None, cluster_id):
             raise ConfigError(
                 f"{path} belongs to cluster {meta.cluster_id}, this broker is in {cluster_id}, "
-                f"as {self.metadata_path} says"
+                f"as {self._store} says: choose another directory, or the metadata store of that cluster"
             )
 
     def release(self) -> None:

@@ -37,8 +37,9 @@ EXEMPT = frozenset({*CONTROL, WRITE_TXN_MARKERS})
 """Never throttled: others wait for the controller, or for the end of a transaction, and the answer has no place to tell
 of it."""
 Fault = Callable[[Call, Any], KafkaError | float | Awaitable[None] | None]
-"""A hook of tests: an error to answer with, seconds or something else to wait for first, or None to let it pass. One
-that is false is not asked: requests take the way they take in production."""
+"""What may come before a handler, planted by tests, or by a broker that was told nothing yet: an error to answer with,
+seconds or something else to wait for first, or None to let it pass. One that is false is not asked: requests take
+the way they take in production."""
 
 
 class Route:
@@ -158,7 +159,7 @@ class Dispatch:
         return refuse(request, error, call.version)
 
     async def _suffer(self, broker: "Broker", call: Call, request: Any) -> Any:
-        """What tests have planted comes first."""
+        """What was planted comes first."""
         for fault in tuple(self.faults):
             outcome = fault(call, request)
             if isinstance(outcome, KafkaError):

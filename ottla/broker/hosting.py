@@ -28,7 +28,7 @@ def controller_host(
     # A store in this process knows at once who is gone. Others believe in a life of ours that has just ended until its
     # session times out; they count from the last they heard of it, and we from now.
     is_own_store = isinstance(broker.store, EmbeddedStore)
-    registration_timeout_ms = 0 if is_own_store else 2 * config.broker_session_timeout_ms
+    registration_timeout_ms = 0 if is_own_store else 2 * config.session_timeout_ms
     return ControllerHost(
         broker.store,
         node_id=broker.node_id,

@@ -5,7 +5,11 @@ where the client stands, or nothing works though the first connection did: an ad
 (0.0.0.0) is refused here instead.
 """
 
+import asyncio
+import contextlib
+import ipaddress
 import re
+import socket
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,13 +67,15 @@ class Listener(NamedTuple):
         return Endpoint(self.name, self.security_protocol, self.advertised_host, self.advertised_port)
 
 
-def listeners_of(config: "BrokerConfig") -> tuple[Listener, ...]:
-    """The listeners that the settings describe, those of controllers left out. Raises ConfigError."""
+def listeners_of(config: "BrokerConfig", default_host: str = LOOPBACK) -> tuple[Listener, ...]:
+    """The listeners that the settings describe, those of controllers left out. Raises ConfigError.
+
+    `default_host` is where to listen if they do not say."""
     protocols = _protocols(config.listener_security_protocol_map)
     controllers = {name.upper() for name in config.controller_listener_names}
     advertised = _named("advertised.listeners", config.advertised_listeners)
     found = []
-    for name, address in _named("listeners", config.listeners).items():
+    for name, address in _addresses(config, default_host).items():
         if name not in controllers:
             found.append(_listener(name, address, protocols, advertised.get(name)))
     if not found:
@@ -79,6 +85,38 @@ def listeners_of(config: "BrokerConfig") -> tuple[Listener, ...]:
     _check_apart(found)
     inter_broker_listener(config, found)
     return tuple(found)
+
+
+def _addresses(config: "BrokerConfig", default_host: str) -> dict[str, Address]:
+    """Where to listen, by name. `host.name` and `port` are what Kafka had before it had listeners."""
+    if config.listeners is not type(config).listeners.default:  # the same said aloud counts as said
+        return _named("listeners", config.listeners)
+    return {"PLAINTEXT": Address(config.host_name or default_host, config.port)}
+
+
+async def host_towards(address: Address) -> str:
+    """Our own address as it is seen from there: the one to listen on if nobody said which. Nothing is sent."""
+
+    def ask() -> str:
+        for family, kind, _, _, place in socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_DGRAM
+        ):
+            with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
+                probe.connect(place)
+                return str(probe.getsockname()[0])
+        return LOOPBACK
+
+    try:
+        return await asyncio.to_thread(ask)
+    except OSError:  # no such name: whoever connects there will say so
+        return LOOPBACK
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def inter_broker_listener(config: "BrokerConfig", listeners: Sequence[Listener]) -> Listener:

@@ -34,7 +34,7 @@ class Replication:
         self.isr_changes = IsrChanges(broker, self._peers)
         self.isr_changes.may_change = lambda: broker.controller.may_decide
         self.low_watermarks = LowWatermarks(lambda: broker.metadata.brokers)
-        session = SessionWatch(broker.clock, lambda: config.broker_session_timeout_ms)
+        session = SessionWatch(broker.clock, lambda: config.session_timeout_ms)
         session.follow(broker.controller.store.session)
         broker.may_lead = session.may_lead
         broker.controller.on_session, broker.controller.on_registered = session.follow, session.registered

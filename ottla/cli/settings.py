@@ -34,6 +34,8 @@ class Flags(NamedTuple):
     listen: str | None = None
     advertise: str | None = None
     http: str | None = None
+    broker_id: int | None = None
+    zookeeper: str | None = None
 
 
 def gather(
@@ -98,6 +100,10 @@ def from_flags(flags: Flags, below: Layer) -> Layer:
     values: Layer = {}
     if flags.data_dir is not None:
         values["log.dirs"] = (flags.data_dir,)  # a tuple: a path may have commas in it
+    if flags.broker_id is not None:
+        values["node.id"] = flags.broker_id
+    if flags.zookeeper is not None:
+        values["zookeeper.connect"] = flags.zookeeper
     if flags.http is not None:
         values["http.listen"] = str(parse_address(flags.http, "--http"))
     return values | _listeners(flags, below)

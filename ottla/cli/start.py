@@ -42,6 +42,14 @@ _BOUND_TO = re.compile(r"\('([^']*)', ([0-9]+)")
 @click.option("--listen", metavar="HOST:PORT", help="Listen here instead of on 127.0.0.1:9092.")
 @click.option("--advertise", metavar="HOST[:PORT]", help="What clients are told to connect to.")
 @click.option(
+    "--broker-id", type=click.IntRange(0), metavar="N", help="The number of this broker in its cluster."
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT",
+    help="Join the brokers of this ZooKeeper, HOST:PORT[,HOST:PORT...][/PATH].",
+)
+@click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False),
@@ -72,6 +80,8 @@ def start(
     port: int | None,
     listen: str | None,
     advertise: str | None,
+    broker_id: int | None,
+    zookeeper: str | None,
     file: str | None,
     assignments: tuple[str, ...],
     dev: bool,
@@ -89,7 +99,9 @@ def start(
     place = _temporary_directory() if dev else contextlib.nullcontext(data_dir)
     with _collector_at_rest(), place as directory:
         try:
-            config = _config(Flags(directory, port, listen, advertise, http), assignments, file)
+            config = _config(
+                Flags(directory, port, listen, advertise, http, broker_id, zookeeper), assignments, file
+            )
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from None
         outcome = _run(config)
@@ -235,7 +247,12 @@ async def done_before(work: Coroutine[Any, Any, None], event: asyncio.Event) -> 
 def _announcement(broker: "Broker") -> str:
     data = ", ".join(os.path.abspath(path) for path in broker.config.log_dirs)
     addresses = ", ".join(_shown(listener) for listener in broker.listeners)
-    text = f"Ottla listens on {addresses}; its data is in {data}"
+    who = (
+        f"Ottla, broker {broker.node_id} of cluster {broker.cluster_id},"
+        if broker.config.has_shared_store
+        else "Ottla"
+    )
+    text = f"{who} listens on {addresses}; its data is in {data}"
     if broker.http_port is not None:
         host = parse_address(broker.config.http_listen, "http.listen").host
         text += f"; metrics are at http://{Address(host or '127.0.0.1', broker.http_port)}/metrics"

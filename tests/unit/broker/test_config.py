@@ -97,7 +97,8 @@ def test_what_topics_fall_back_to_is_a_setting_of_the_broker(name):
 
 
 def test_what_would_make_another_cluster_than_meant_is_refused():
-    assert "take the line out" in refused({"zookeeper.connect": "localhost:2181"})
+    two_stores = {"zookeeper.connect": "localhost:2181", "metadata.store.connect": "localhost:1"}
+    assert "one metadata store" in refused(two_stores)
     assert "no broker in it" in refused({"process.roles": "controller"})
     assert "several nodes" in refused({"controller.quorum.voters": "1@a:1,2@b:1"})
 

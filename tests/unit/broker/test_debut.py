@@ -1,0 +1,123 @@
+"""A broker that was not told anything yet lets others wait; one that others cannot reach says so."""
+
+import asyncio
+
+import pytest
+
+from ottla.broker.broker import Broker
+from ottla.broker.config import BrokerConfig
+from ottla.broker.debut import default_host
+from ottla.core.errors import ConfigError, OttlaError
+from ottla.metadata.embedded import MEMORY, EmbeddedStore
+from ottla.network.peer import connect
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.testing.disk import SimDisk
+from tests.unit.broker.controlled import until
+from tests.unit.broker.several import cluster_of
+
+
+def broker_on(store: EmbeddedStore, node_id: int, **settings: object) -> Broker:
+    async def session(path: str) -> EmbeddedStore:
+        return store.another_session()
+
+    values = {"node.id": node_id, "log.dirs": f"/{node_id}", "listeners": "PLAINTEXT://127.0.0.1:0"}
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    return Broker(BrokerConfig({**values, **named}), files=SimDisk(), open_store=session)
+
+
+def deaf(broker: Broker) -> None:
+    """As if the controller's words got lost on their way."""
+
+    async def hear(order):
+        await asyncio.Event().wait()
+
+    broker.dispatch.faults.append(lambda call, request: hear(request) if call.api_key in (4, 5, 6) else None)
+
+
+def test_clients_wait_until_the_controller_has_told_who_leads_what():
+    async def scenario():
+        async with cluster_of(1) as cluster:
+            late = broker_on(cluster.store, 7)
+            held = asyncio.Event()
+            late.dispatch.faults.append(lambda call, _: held.wait() if call.api_key in (4, 5, 6) else None)
+            starting = asyncio.create_task(late.start())
+            await until(lambda: late.server.connections)  # of the controller
+            peer = await connect("127.0.0.1", late.port)  # which asks for versions, and is answered
+            asked = asyncio.create_task(peer.send(MetadataRequest(topics=None)))
+            await asyncio.wait([asked], timeout=0.1)
+            assert not asked.done() and late.why_not_ready
+            held.set()
+            assert sorted(each.node_id for each in (await asked).brokers) == [0, 7]
+            await starting
+            assert late.why_not_ready is None
+            peer.abort()
+            await late.kill()
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_the_controller_cannot_reach_gives_up_and_says_why():
+    async def scenario():
+        async with cluster_of(1) as cluster:
+            unheard = broker_on(cluster.store, 7, initial_broker_registration_timeout_ms=50)
+            deaf(unheard)
+            with pytest.raises(OttlaError, match=r"broker 0, has not reached this broker at PLAINTEXT://127"):
+                await unheard.start()
+            assert await cluster.store.children("/brokers/ids") == ["0"]
+
+    asyncio.run(scenario())
+
+
+def test_the_address_of_another_broker_is_refused():
+    async def scenario():
+        async with cluster_of(1) as cluster:
+            taken = f"PLAINTEXT://127.0.0.1:{cluster.nodes[0].port}"
+            second = broker_on(cluster.store, 7, advertised_listeners=taken)
+            with pytest.raises(ConfigError, match="is where broker 0 is found"):
+                await second.start()
+
+    asyncio.run(scenario())
+
+
+def test_a_loopback_among_brokers_of_other_machines_is_refused():
+    async def scenario():
+        async with cluster_of(1, advertised_listeners="PLAINTEXT://kafka.example:9092") as cluster:
+            with pytest.raises(ConfigError, match=r"broker 0 is at kafka\.example, another machine"):
+                await broker_on(cluster.store, 7).start()
+
+    asyncio.run(scenario())
+
+
+def test_brokers_must_agree_on_the_listener_between_them():
+    async def scenario():
+        async with cluster_of(1) as cluster:
+            other = broker_on(
+                cluster.store,
+                7,
+                listeners="OWN://127.0.0.1:0",
+                listener_security_protocol_map="OWN:PLAINTEXT",
+            )
+            with pytest.raises(ConfigError, match="broker 0 has no listener OWN"):
+                await other.start()
+
+    asyncio.run(scenario())
+
+
+def test_who_has_a_zookeeper_on_this_machine_listens_on_the_loopback():
+    assert (
+        asyncio.run(default_host(BrokerConfig({"zookeeper.connect": "127.0.0.1:2181/kafka"}))) == "127.0.0.1"
+    )
+    assert asyncio.run(default_host(BrokerConfig({"zookeeper.connect": "127.0.0.2"}))).startswith("127.")
+    assert asyncio.run(default_host(BrokerConfig())) == "127.0.0.1"
+
+
+def test_a_store_in_memory_is_enough_for_one():
+    async def scenario():
+        store = await EmbeddedStore.open(MEMORY)
+        broker = broker_on(store, 1)
+        await broker.start()
+        assert broker.why_not_ready is None and not broker.dispatch.faults
+        await broker.kill()
+        await store.close()
+
+    asyncio.run(scenario())
