@@ -22,6 +22,7 @@ from ottla.broker.descriptors import limit, shares
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.election import ControllerHost
+from ottla.broker.gauges import follow_gauges
 from ottla.broker.hosting import controller_host
 from ottla.broker.listeners import Listener, listeners_of, parse_address
 from ottla.broker.metadata import Metadata
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LATE_MS = 300_000
-"""Beyond the longest timeout, before an open transaction is called late."""
 _OPENERS = 2
 """Threads that decompress what producers sent. Each may hold as much as a batch may decompress to, so they are few."""
 
@@ -133,7 +132,7 @@ class Broker:
         """Called when there is nothing left to serve: the last log directory has failed."""
         self._reports: set[asyncio.Task[None]] = set()
         self._first_cleaning: asyncio.TimerHandle | None = None
-        self._follow_gauges()
+        follow_gauges(self)
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -448,31 +447,6 @@ class Broker:
             config.max_connections_per_ip,
             config.connections_per_ip,
             self._connections_max,
-        )
-
-    def _follow_gauges(self) -> None:
-        metrics, replicas, server = self.metrics, self.replicas, self.server
-        metrics.partitions.labels().follow(lambda: len(replicas.partitions))
-        metrics.partitions_led.labels().follow(
-            lambda: sum(partition.is_leader for partition in replicas.partitions.values())
-        )
-        metrics.offline_directories.labels().follow(lambda: len(replicas.offline))
-        metrics.connections.labels().follow(lambda: len(server.connections))
-        metrics.connections_accepted.labels().follow(lambda: server.accepted)
-        metrics.connections_refused.labels().follow(lambda: server.refused)
-        metrics.bytes_in.labels().follow(lambda: server.hub.bytes_in)
-        metrics.bytes_out.labels().follow(lambda: server.hub.bytes_out)
-        metrics.late_transactions.labels().follow(self._late_transactions)
-        metrics.fetch_sessions.labels().follow(
-            lambda: len(self.fetch_sessions) if "fetch_sessions" in self.__dict__ else 0
-        )
-
-    def _late_transactions(self) -> int:
-        """A transaction that its coordinator knows is aborted in time; one that it does not know stays (KIP-664)."""
-        latest = self.clock.now_ms() - self.config.transaction_max_timeout_ms - _LATE_MS
-        return sum(
-            partition.is_leader and partition.log.producers.has_open_since(latest)
-            for partition in self.replicas.partitions.values()
         )
 
 

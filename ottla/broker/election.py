@@ -102,6 +102,11 @@ class ControllerHost:
         return self._office.broker_epoch
 
     @property
+    def reign(self) -> Reign:
+        """What we do as controller, whenever we are: for those who count."""
+        return self._reign
+
+    @property
     def may_decide(self) -> bool:
         """Are we still who we were, for all the store tells? If not, no ISR may change, and nothing be decided."""
         return self._office.may_decide

@@ -36,6 +36,22 @@ class BrokerMetrics(Metrics):
         "ottla_under_min_isr_partitions",
         "Partitions led here with fewer replicas in sync than `min.insync.replicas`: writes with acks=all are refused.",
     )
+    offline_partitions = Gauge(
+        "ottla_offline_partitions",
+        "Partitions that nobody leads, as the controller knows; 0 on all other brokers.",
+    )
+    active_controller = Gauge("ottla_active_controller", "1 if this broker is the controller, else 0.")
+    elections = Counter(
+        "ottla_leader_elections_total", "Leaders that this broker elected while it was the controller."
+    )
+    unclean_elections = Counter(
+        "ottla_unclean_leader_elections_total",
+        "Those of them that were not in sync: records that were acknowledged may be lost.",
+    )
+    replication_lag = Gauge(
+        "ottla_replication_max_lag_offsets",
+        "How many offsets the slowest follower of a partition led here is behind; those that are away included.",
+    )
     isr_shrinks = Counter(
         "ottla_isr_shrinks_total", "Times that replicas left the ISR of a partition led here."
     )

@@ -33,7 +33,7 @@ from ottla.core.ids import TopicPartition
 from ottla.metadata.paths import ControllerEpochNode, ControllerNode
 from ottla.metadata.store import Check, Op, StoreError
 from ottla.replication.exchange import BrokerLife
-from ottla.replication.state import BrokerImage, TopicImage
+from ottla.replication.state import NO_LEADER, BrokerImage, TopicImage
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -67,6 +67,13 @@ class Reign:
         self._unburied: set[str] = set()
         """Doomed topics whose replicas were stopped, but which could not be removed from the store."""
         self._under_way: set[asyncio.Task[None]] = set()
+        self.elections = self.unclean_elections = 0
+        """How many leaders we have elected."""
+
+    @property
+    def offline_partitions(self) -> int:
+        """Partitions that nobody leads, as far as we have a say."""
+        return sum(state.leader == NO_LEADER for state in self.context.states()) if self.context else 0
 
     # --- commands -----------------------------------------------------------------------------------------------
 
@@ -202,6 +209,8 @@ class Reign:
         """Only within a command."""
         await self.write(context, decision.writes)
         for change in decision.changes:
+            if isinstance(change, TopicChanged):
+                self._count_elections(context, change.topic)
             context.apply(change)
             if isinstance(change, TopicDoomed):
                 self._doomed.add(change.name)
@@ -218,6 +227,16 @@ class Reign:
         if any(isinstance(change, ConfigStored) for change in decision.changes):
             changed += [topic.image for topic in context.topics.values()]
         await self._advance(context, changed)
+
+    def _count_elections(self, context: Context, after: TopicImage) -> None:
+        before = context.topics.get(after.name)
+        states = before.image.partitions if before is not None else ()
+        for old, new in zip(
+            states, after.partitions, strict=False
+        ):  # partitions that are new elect nobody away
+            if new.leader_epoch > old.leader_epoch and new.leader != NO_LEADER:
+                self.elections += 1
+                self.unclean_elections += new.is_recovering and not old.is_recovering
 
     async def write(self, context: Context, writes: Sequence[Op]) -> None:
         guard = Check(ControllerEpochNode.path, context.epoch_version)

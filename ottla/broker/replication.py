@@ -58,6 +58,9 @@ class Replication:
                 for each in replicas.partitions.values()
             )
         )
+        metrics.replication_lag.labels().follow(
+            lambda: max((each.replication_lag for each in replicas.partitions.values()), default=0)
+        )
         metrics.under_min_isr.labels().follow(
             lambda: sum(each.is_leader and each.is_under_min_isr for each in replicas.partitions.values())
         )

@@ -143,6 +143,14 @@ class Partition:
         return len(self.isr) < self.min_isr
 
     @property
+    def replication_lag(self) -> int:
+        """How many offsets the slowest follower lacks; 0 if there is none, or another broker leads."""
+        if self.leading is None:
+            return 0
+        end = self.log.end_offset
+        return max((end - max(each.end_offset, 0) for each in self.leading.followers.values()), default=0)
+
+    @property
     def may_be_outvoted(self) -> bool:
         """Could somebody be elected who is not in sync? Then nothing is committed, or it could be without it.
 
