@@ -6,7 +6,7 @@ what others change in the store. Here are those parts put together, and everythi
 
 import random
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.channels import Channels, Line
@@ -59,6 +59,7 @@ class ControllerHost:
         line: Line | None = None,
         open_session: OpenSession | None = None,
         registration_timeout_ms: int = 0,
+        answers: Callable[[BrokerNode], Awaitable[bool]] | None = None,
         chance: random.Random | None = None,
     ) -> None:
         self.node_id = node_id
@@ -70,6 +71,7 @@ class ControllerHost:
             chance=self._chance,
             open_session=open_session,
             registration_timeout_ms=registration_timeout_ms,
+            answers=answers,
         )
         self._metadata = metadata
         self._settings = configs

@@ -9,12 +9,17 @@ from ottla.broker.office import OpenSession
 from ottla.broker.standing import Rebalancing
 from ottla.controller.context import Policy
 from ottla.controller.topics import Defaults
+from ottla.core.errors import OttlaError
 from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.paths import BrokerNode
+from ottla.network.peer import PeerLimits, connect
 
 if TYPE_CHECKING:
     import random
 
     from ottla.broker.broker import Broker
+
+_ANSWER_MS = 2_000
 
 
 def controller_host(
@@ -48,5 +53,18 @@ def controller_host(
         ),
         open_session=open_session,
         registration_timeout_ms=registration_timeout_ms,
+        answers=_answers,
         chance=chance,
     )
+
+
+async def _answers(node: BrokerNode) -> bool:
+    """Does a broker answer where this one is registered?"""
+    for endpoint in node.endpoints:
+        try:
+            peer = await connect(endpoint.host, endpoint.port, limits=PeerLimits(timeout_ms=_ANSWER_MS))
+        except (OttlaError, OSError):
+            continue
+        peer.abort()
+        return True
+    return False

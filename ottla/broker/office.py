@@ -79,7 +79,9 @@ class Office:
         chance: Dice,
         open_session: OpenSession | None = None,
         registration_timeout_ms: int = 0,
+        answers: Callable[[BrokerNode], Awaitable[bool]] | None = None,
     ) -> None:
+        """`answers` says whether somebody is found where a broker is registered."""
         self.store = store
         self.node_id = node_id
         self.broker_epoch = NO_EPOCH
@@ -93,6 +95,7 @@ class Office:
         self._chance = chance
         self._open_session = open_session
         self._registration_timeout_s = registration_timeout_ms / 1000
+        self._answers = answers
         self._seat = b""
         """What we write into `/controller`."""
         self._tried: set[Claim] = set()
@@ -276,6 +279,12 @@ class Office:
         """A broker with our id is registered. If it is our own former life, its session will be over soon."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._registration_timeout_s
+        if await self._is_rival(BrokerNode.decode(path, other.data)):
+            deadline = loop.time()
+        elif self._registration_timeout_s:
+            logger.warning(
+                "a former life of broker %d is still registered: waiting for its session to end", self.node_id
+            )
         while (remaining := deadline - loop.time()) > 0:
             self.bell.clear()
             now = (await self.store.get_all([path])).get(path)
@@ -285,8 +294,16 @@ class Office:
                 await asyncio.wait_for(self.bell.wait(), remaining)
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"another broker {self.node_id} is alive: {path} exists",
+            f"another broker {self.node_id} is alive: {path} exists. Every broker needs a broker.id of its own",
         )
+
+    async def _is_rival(self, other: BrokerNode) -> bool:
+        """Is somebody alive under our id, where we are not? Our own address is ours by now: who had it is gone."""
+        assert self._me is not None, "who registers knows its own node"
+        ours = BrokerNode.decode(self._me.path, self._me.data).endpoints
+        if self._answers is None or set(ours) & set(other.endpoints):
+            return False
+        return await self._answers(other)
 
 
 def _restless() -> KafkaError:
