@@ -206,3 +206,27 @@ def test_a_broker_without_a_number_has_that_of_its_directories(tmp_path):
     (damaged / "meta.properties").write_text("version=99")
     assert stored_node_id([str(empty), str(damaged)]) is None
     assert stored_node_id([str(empty), str(damaged), str(place)]) == 7
+
+
+def test_with_a_store_elsewhere_any_directory_may_fail_and_nothing_of_kafkas_is_taken_over(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    settings = {"log.dirs": f"{blocked}/a,{tmp_path}/b", "zookeeper.connect": "zk:2181"}
+    directories = Directories(OsFiles(), BrokerConfig(settings))
+    assert directories.lock() == [f"{tmp_path}/b"]
+    directories.release()
+    (tmp_path / "b" / METADATA_DIRECTORY).mkdir()
+    with pytest.raises(ConfigError, match=r"not by one of the ZooKeeper at zk:2181\. Nothing was changed"):
+        directories.lock()
+    directories.release()
+
+
+def test_the_store_of_another_cluster_is_named(tmp_path):
+    write_meta(OsFiles(), str(tmp_path), Meta(1, "cluster-2"))
+    directories = Directories(
+        OsFiles(), BrokerConfig({"log.dirs": str(tmp_path), "zookeeper.connect": "zk:2181"})
+    )
+    directories.lock()
+    with pytest.raises(ConfigError, match="this broker is in cluster-1, as the ZooKeeper at zk:2181 says"):
+        directories.sign("cluster-1")
+    directories.release()

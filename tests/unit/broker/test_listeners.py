@@ -1,12 +1,16 @@
 """Listeners: what is bound, what is advertised, and what is refused with advice."""
 
+import asyncio
+
 import pytest
 
 from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import (
     Address,
     Listener,
+    host_towards,
     inter_broker_listener,
+    is_loopback,
     listeners_of,
     parse_address,
     parse_host,
@@ -32,6 +36,29 @@ def test_by_default_a_client_on_this_machine_always_works():
     assert listeners_of(BrokerConfig()) == (
         Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092, "127.0.0.1", 9092),
     )
+
+
+def test_what_kafka_had_before_listeners_is_understood_and_listeners_go_before_it():
+    (old,) = listeners_of(BrokerConfig({"host.name": "kafka01", "port": "9093"}))
+    assert old.address == Address("kafka01", 9093)
+    both = BrokerConfig({"port": "9093", "listeners": "PLAINTEXT://127.0.0.1:9092"})
+    assert listeners_of(both, "10.0.0.1")[0].address == Address("127.0.0.1", 9092)
+
+
+def test_where_nobody_said_where_to_listen_it_is_where_the_cluster_is():
+    assert listeners_of(BrokerConfig({"port": "1"}), "10.0.0.1")[0].advertised == Address("10.0.0.1", 1)
+
+
+def test_our_own_address_is_found_as_others_see_it():
+    assert asyncio.run(host_towards(Address("127.0.0.1", 2181))) == "127.0.0.1"
+    assert asyncio.run(host_towards(Address("no.such.host.invalid", 2181))) == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"), [("127.0.0.9", True), ("::1", True), ("localhost", True), ("a", False)]
+)
+def test_a_loopback_is_known_however_it_is_spelled(host, is_one):
+    assert is_loopback(host) is is_one
 
 
 def test_a_free_port_is_advertised_once_it_is_known():
