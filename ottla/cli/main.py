@@ -1,8 +1,8 @@
 """The `ottla` command: one table of subcommands, and one place where failures become sentences.
 
 Exit codes: 0 done, 1 the operation failed, 2 the command line makes no sense, 3 a part of it failed, 4 there is no such
-thing, 5 not allowed, 6 nobody answers, 130 interrupted. Whatever fails says so in one sentence on stderr;
-OTTLA_TRACEBACK=1 adds where in the code it happened.
+thing, 5 not allowed, 6 nobody answers, 8 the cluster is not healthy, 130 interrupted. Whatever fails says so in one
+sentence on stderr; OTTLA_TRACEBACK=1 adds where in the code it happened.
 """
 
 import os
@@ -17,6 +17,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
     "start": Lazy("ottla.cli.start:start", "Run a broker in the foreground."),
+    "cluster": Lazy("ottla.cli.cluster:cluster", "Run a cluster, look at its health, move partitions."),
     "topic": Lazy("ottla.cli.topic:topic", "Compact topics now."),
     "group": Lazy("ottla.cli.group:group", "Look at consumer groups, and how far they are behind."),
     "txn": Lazy("ottla.cli.txn:txn", "Look at transactions, and end those that hang."),

@@ -1,8 +1,9 @@
 """Asking a cluster from a command: where to ask, whom to ask what, and what a failure means to a shell.
 
 A `Cluster` keeps one connection to each broker that was asked something. Questions that any broker answers go to the
-first that took our connection; the others go to the coordinator, to the leader, or to everybody. Every answer has a
-size, and a time by which it must come. What goes wrong becomes a `Failed`: one sentence and one exit code.
+first that took our connection; the others go to the coordinator, to the leader, to the controller, or to everybody.
+Who is not the controller any more says so, and its successor is asked. Every answer has a size, and a time by which it
+must come. What goes wrong becomes a `Failed`: one sentence and one exit code.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from ottla.core.errors import (
     KafkaError,
     ProtocolError,
     RetriableError,
+    StaleMetadataError,
 )
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
@@ -32,7 +34,7 @@ from ottla.protocol.schema import declaration
 T = TypeVar("T")
 K = TypeVar("K")
 
-FAILED, PARTLY, NOT_FOUND, DENIED, UNREACHABLE = 1, 3, 4, 5, 6
+FAILED, PARTLY, NOT_FOUND, DENIED, UNREACHABLE, UNHEALTHY = 1, 3, 4, 5, 6, 8
 PORT = 9092
 GROUP, TRANSACTION = 0, 1
 """What FindCoordinator is asked for."""
@@ -119,6 +121,7 @@ class Cluster:
         self._loop = asyncio.get_running_loop()
         self._peers: dict[int, asyncio.Task[Peer]] = {}
         self.brokers: dict[int, Address] = {}
+        self.controller_id = -1
 
     # --- whom to ask --------------------------------------------------------------------------------------------
 
@@ -168,6 +171,7 @@ class Cluster:
             answer: MetadataResponse = await self.first.send(request)
             check(answer.error_code, "the metadata")
             self.brokers |= {row.node_id: Address(row.host, row.port) for row in answer.brokers}
+            self.controller_id = answer.controller_id
             for row in answer.topics:
                 if row.name is None or row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue
@@ -196,6 +200,33 @@ class Cluster:
         assert key is not None, "only requests are sent"
         version = peer.version_of(api_of(key))
         return await peer.send(request, version if version_max is None else min(version, version_max))
+
+    async def ask_controller(self, request: object, look: Callable[[Any], None] | None = None) -> Any:
+        """What the controller says, or the next one if it has gone. `look` raises what an answer has in its details."""
+
+        async def once() -> Any:
+            await self.topics([])
+            if self.controller_id not in self.brokers:
+                raise StaleMetadataError(ErrorCode.NOT_CONTROLLER, "there is no controller at the moment")
+            try:
+                answer = await self.ask(self.controller_id, request)
+            except PeerClosed as error:
+                self._forget(self.controller_id)
+                raise StaleMetadataError(
+                    ErrorCode.NOT_CONTROLLER, f"the controller is gone: {error}"
+                ) from error
+            check(getattr(answer, "error_code", 0), "the controller")
+            if look is not None:
+                look(answer)
+            return answer
+
+        return await self.patiently(once)
+
+    def _forget(self, node_id: int) -> None:
+        """The connection is of no use any more; the next question opens another."""
+        opening = self._peers.pop(node_id, None)
+        if opening is not None and opening.done() and opening.exception() is None:
+            opening.result().abort()
 
     async def everywhere(self, request: object, version_min: int = 0) -> Answers:
         """What every broker says. It is a failure of all if none says anything."""
@@ -278,6 +309,17 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise failed(error) from error
 
 
+def asking(bootstrap_server: str, timeout: float, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
+    """Do the work with the cluster that the options name."""
+    addresses = servers(bootstrap_server)
+
+    async def connected() -> T:
+        async with cluster(addresses, int(timeout * 1000)) as asked:
+            return await work(asked)
+
+    return run(connected())
+
+
 async def each_of(
     keys: Iterable[K], ask: Callable[[K], Awaitable[T]], at_a_time: int = BROKERS_AT_A_TIME
 ) -> dict[K, "T | Failed"]:
@@ -299,26 +341,25 @@ def pieces(things: Sequence[T], size: int = KEYS_AT_A_TIME) -> list[Sequence[T]]
     return [things[start : start + size] for start in range(0, len(things), size)]
 
 
+bootstrap_option = click.option(
+    "-b",
+    "--bootstrap-server",
+    metavar="HOST:PORT",
+    envvar="OTTLA_BOOTSTRAP_SERVER",
+    default=f"localhost:{PORT}",
+    show_default=True,
+    help="A broker of the cluster, or several with commas between them.",
+)
+_timeout_option = click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0.1, 3600),
+    default=10.0,
+    show_default=True,
+    help="How long an answer may take.",
+)
+
+
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of every command that asks a cluster: `bootstrap_server` and `timeout`."""
-    for option in (
-        click.option(
-            "--timeout",
-            metavar="SECONDS",
-            type=click.FloatRange(0.1, 3600),
-            default=10.0,
-            show_default=True,
-            help="How long an answer may take.",
-        ),
-        click.option(
-            "-b",
-            "--bootstrap-server",
-            metavar="HOST:PORT",
-            envvar="OTTLA_BOOTSTRAP_SERVER",
-            default=f"localhost:{PORT}",
-            show_default=True,
-            help="A broker of the cluster, or several with commas between them.",
-        ),
-    ):
-        command = option(command)
-    return command
+    return bootstrap_option(_timeout_option(command))

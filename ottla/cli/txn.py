@@ -5,13 +5,13 @@ transaction, 5 not allowed, 6 no broker answers, 130 interrupted.
 """
 
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from ottla.cli.lazy import Lazy, LazyGroup
-from ottla.cli.remote import PARTLY, Cluster, Failed, cluster, connection_options, run, servers
+from ottla.cli.remote import PARTLY, Cluster, Failed, asking, connection_options
 from ottla.cli.tables import document, say, show
 from ottla.cli.txn_state import (
     Hanging,
@@ -64,17 +64,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 @click.group(cls=LazyGroup, table=COMMANDS, aliases={"list": "ls", "hanging": "find-hanging"})
 def txn() -> None:
     """Transactions: which there are, what partitions show of them, and how to end one that hangs."""
-
-
-def asking(bootstrap_server: str, timeout: float, work: Callable[[Cluster], Coroutine[Any, Any, int]]) -> int:
-    """Do the work with the cluster that the options name."""
-    addresses = servers(bootstrap_server)
-
-    async def connected() -> int:
-        async with cluster(addresses, int(timeout * _MS)) as asked:
-            return await work(asked)
-
-    return run(connected())
 
 
 def now_ms() -> int:

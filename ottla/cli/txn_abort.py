@@ -7,9 +7,9 @@ To do that to one that a coordinator does know would tear it: so that is refused
 
 import click
 
-from ottla.cli.remote import NOT_FOUND, Cluster, Failed, check, connection_options
+from ottla.cli.remote import NOT_FOUND, Cluster, Failed, asking, check, connection_options
 from ottla.cli.tables import document
-from ottla.cli.txn import asking, json_option, place_of
+from ottla.cli.txn import json_option, place_of
 from ottla.cli.txn_state import (
     OPEN_STATES,
     Producer,

@@ -17,9 +17,12 @@ SILENT = object()
 
 
 class FakeCluster:
-    """`answer(node_id, request)` gives a response, or SILENT. Topics are {name: {partition: leader}}."""
+    """`answer(node_id, request)` gives a response, or SILENT. Topics are {name: {partition: leader}}.
 
-    def __init__(self, answer, topics=None, versions=None):
+    `controller` is the id that the metadata names, or a function that says so each time."""
+
+    def __init__(self, answer, topics=None, versions=None, controller=-1):
+        self._controller = controller if callable(controller) else lambda: controller
         self._answer = answer
         self._topics = topics or {}
         self._versions = versions or {}
@@ -63,7 +66,7 @@ class FakeCluster:
             MetadataResponse.Broker(node_id=node, host="127.0.0.1", port=port)
             for node, port in self.ports.items()
         ]
-        return MetadataResponse(brokers=brokers, topics=topics)
+        return MetadataResponse(brokers=brokers, topics=topics, controller_id=self._controller())
 
     async def _serve(self, node_id, reader, writer):
         try:

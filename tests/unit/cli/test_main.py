@@ -67,7 +67,7 @@ def test_the_version_is_shown(capsys):
         (["log", "dmp"], "ottla log: no command is called 'dmp'; did you mean 'dump'?\n"),
         (
             ["zzz"],
-            "ottla: no command is called 'zzz'; there are: start, topic, group, txn, log, sim, protocol\n",
+            "ottla: no command is called 'zzz'; there are: start, cluster, topic, group, txn, log, sim, protocol\n",
         ),
         (["log", "dump"], "ottla log dump: name at least one file or directory\n"),
         (["log", "dump", "x.txt", "--nope"], "ottla log dump: No such option '--nope'.\n"),

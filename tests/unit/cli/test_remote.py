@@ -21,6 +21,10 @@ from ottla.protocol.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from ottla.protocol.messages.topics import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from ottla.testing import Broker
 from tests.unit.cli.fake_cluster import SILENT, fake_cluster
 
@@ -282,3 +286,50 @@ async def test_no_more_are_asked_at_a_time_than_there_is_room_for():
 def test_long_lists_are_cut_into_pieces():
     assert pieces([1, 2, 3], 2) == [[1, 2], [3]]
     assert pieces([]) == []
+
+
+# --- the controller -------------------------------------------------------------------------------------------------
+
+
+@scenario
+async def test_what_only_the_controller_does_is_asked_of_its_successor():
+    controllers = iter([-1, 1, 2])
+    current = {}
+
+    def controller():
+        current["id"] = next(controllers, 2)
+        return current["id"]
+
+    def answer(node_id, request):
+        assert isinstance(request, ListPartitionReassignmentsRequest)
+        code = ErrorCode.NONE if node_id == 2 else ErrorCode.NOT_CONTROLLER
+        return ListPartitionReassignmentsResponse(error_code=code, topics=[])
+
+    async with (
+        fake_cluster(answer, controller=controller) as fake,
+        cluster([Address("127.0.0.1", fake.ports[1])], 10_000) as asked,
+    ):
+        told = await asked.ask_controller(ListPartitionReassignmentsRequest())
+        assert told.error_code == 0
+        assert [node for node, _ in fake.asked] == [1, 2]
+
+
+@scenario
+async def test_where_nobody_is_the_controller_that_is_said():
+    async with (
+        fake_cluster(lambda *_: None) as fake,
+        cluster([Address("127.0.0.1", fake.ports[1])], 200) as asked,
+    ):
+        with pytest.raises(KafkaError, match="there is no controller at the moment"):
+            await asked.ask_controller(ListPartitionReassignmentsRequest())
+
+
+@scenario
+async def test_a_controller_that_died_is_looked_for_again():
+    async with fake_cluster(lambda *_: ListPartitionReassignmentsResponse(error_code=0, topics=[])) as fake:
+        fake.ports[3] = 1  # registered, but nobody listens there
+        named = iter([3, 3])
+        fake._controller = lambda: next(named, 2)
+        async with cluster([Address("127.0.0.1", fake.ports[1])], 10_000) as asked:
+            assert (await asked.ask_controller(ListPartitionReassignmentsRequest())).error_code == 0
+        assert [node for node, _ in fake.asked] == [2]

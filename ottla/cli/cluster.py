@@ -1,0 +1,22 @@
+"""`ottla cluster`: brokers and partitions as a whole.
+
+Exit codes: 0 done or healthy, 1 failed, 2 usage, 3 a part of it failed, 4 no such broker, topic or partition, 5 not
+allowed, 6 no broker answers, 8 not healthy, 130 interrupted.
+"""
+
+import click
+
+from ottla.cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "health": Lazy(
+        "ottla.cli.cluster_health:health", "Say whether the cluster is healthy, or wait until it is."
+    ),
+    "brokers": Lazy("ottla.cli.cluster_brokers:brokers", "List the brokers, and what each leads and hosts."),
+    "elect": Lazy("ottla.cli.cluster_elect:elect", "Elect leaders now."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS)
+def cluster() -> None:
+    """The cluster: run one, see whether it is healthy, move partitions, elect leaders."""
