@@ -30,6 +30,9 @@ ANNOTATIONS_ONLY = {"mypy_extensions"}  # imported under TYPE_CHECKING, never at
 FOREIGN = {
     PACKAGE / "testing" / "plugin.py": {"pytest"},  # nobody but pytest imports its plugin
     PACKAGE / "core" / "patterns.py": {"re2"},  # an extra, imported when the first pattern comes
+    # An extra, imported when the first session with ZooKeeper begins.
+    PACKAGE / "metadata" / "zookeeper_requests.py": {"kazoo"},
+    PACKAGE / "metadata" / "zookeeper_session.py": {"kazoo"},
 }
 
 

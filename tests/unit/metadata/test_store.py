@@ -11,6 +11,7 @@ from ottla.testing.simulation.network import ROUGH
 from ottla.testing.simulation.store import SimSession, SimStore
 from ottla.testing.simulation.world import World
 from tests.unit.metadata.store_contract import StoreContract
+from tests.unit.metadata.zookeepers import ZooKeeperWorld, zookeeper  # noqa: F401  # a fixture
 from tests.unit.testing.simulation.nodes import Host, finish
 
 
@@ -75,3 +76,14 @@ class _Simulated(StoreContract):
 
 class TestSimulatedStore(_Simulated):
     """In any weather: what is lost is sent again."""
+
+
+class TestZooKeeperStore(StoreContract):
+    """A real server, and a path in it for each test."""
+
+    @pytest.fixture(autouse=True)
+    def with_a_server(self, zookeeper):  # noqa: F811  # the fixture
+        self.connect_string = zookeeper.connect_string
+
+    def world(self, tmp_path):
+        return ZooKeeperWorld(self.connect_string)
