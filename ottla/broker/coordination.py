@@ -1,8 +1,10 @@
 """The coordinators of a broker, put together: groups, transactions, and what ties them to the logs.
 
 a partition of __consumer_offsets or __transaction_state gets or loses its leader here -> its shard comes or goes
-a transaction is decided -> markers go to its partitions -> the coordinator is told, and offsets become visible
+a transaction is decided -> markers go to its partitions, on whichever brokers -> the coordinator is told
+a marker comes to a partition of __consumer_offsets -> offsets become visible
 a topic is deleted -> its committed offsets go with it
+a broker dies -> nobody waits for its answer any more
 """
 
 import asyncio
@@ -15,6 +17,9 @@ from ottla.broker.coordinators import Coordinator, Surroundings
 from ottla.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, internal_topic
 from ottla.broker.lag import INTERVAL_MS, LagMeter
 from ottla.broker.markers import MarkerWriter, TransactionEnder
+from ottla.broker.peers import Peers
+from ottla.broker.remote_markers import MarkerRouter
+from ottla.broker.remote_verification import RemoteVerification
 from ottla.broker.shards import Shard
 from ottla.broker.sober_clock import SoberClock
 from ottla.broker.verification import Guards, Verifier
@@ -65,18 +70,26 @@ class Coordination:
             around,
         )
         guards = Guards()
+        self._peers = Peers(broker)
+        self._vouching = RemoteVerification(broker.node_id, self.transactions, broker.metadata, self._peers)
         self.verifier = Verifier(
-            self.transactions, guards, lambda: config.transaction_partition_verification_enable
+            self.transactions,
+            guards,
+            lambda: config.transaction_partition_verification_enable,
+            self._vouching,
         )
         self.markers = MarkerWriter(
             broker.replicas, broker.clock, guards, lambda: config.offsets_commit_timeout_ms
         )
         self.markers.on_written = self._ended
-        self._ender = TransactionEnder(self.markers, self._is_known, self._marked)
+        self._router = MarkerRouter(broker.node_id, self.markers, broker.metadata, self._leads, self._peers)
+        self._ender = TransactionEnder(self._router, self._is_gone, self._marked, self._is_in_charge)
         self.transactions.on_effect = self._ender.carry_out
         broker.metadata.on_update = self._topics_changed
         self._missed: dict[int, set[str]] = {}
         """Topics that were deleted while a shard of groups was being loaded."""
+        self._unchecked: dict[int, Shard[GroupShard]] = {}
+        """Shards that came before the controller has told of all topics."""
         self.groups.on_active = self._catch_up
         self._lag = LagMeter(broker.replicas, broker.metrics, broker.clock)
         self._follow_gauges()
@@ -113,6 +126,9 @@ class Coordination:
         if self._duties:
             await asyncio.wait(self._duties)
         await self._ender.close()
+        await self._router.close()
+        await self._vouching.close()
+        self._peers.close()
 
     # --- machines -----------------------------------------------------------------------------------------------
 
@@ -130,7 +146,7 @@ class Coordination:
 
     async def _create_topic(self, name: str) -> TopicImage:
         broker = self._broker
-        wanted = internal_topic(name, broker.config, len(broker.metadata.brokers))
+        wanted = internal_topic(name, broker.config)
         created = (await broker.to_controller.create_topics([wanted]))[name]
         known = broker.metadata.topics.get(name)
         if known is not None:
@@ -169,11 +185,26 @@ class Coordination:
 
         await self.transactions.run(effect.transactional_id, decide)
 
-    def _is_known(self, place: TopicPartition) -> bool:
+    def _is_in_charge(self, effect: WriteMarkers) -> bool:
+        """Where the shard is loaded anew, it gives its orders again."""
+        index = self.transactions.partition_of(effect.transactional_id)
+        shard = self.transactions.shards.get(index)
+        return shard is not None and not shard.is_retired and shard.leader_epoch == effect.coordinator_epoch
+
+    def _leads(self, place: TopicPartition) -> bool:
+        partition = self._broker.replicas.partitions.get(place)
+        return partition is not None and partition.is_leader
+
+    def _is_gone(self, place: TopicPartition) -> bool:
+        """Was it deleted? While the controller has not told of all topics, nobody knows."""
         image = self._broker.metadata.topics.get(place.topic)
-        return image is not None and 0 <= place.partition < len(image.partitions)
+        is_known = image is not None and 0 <= place.partition < len(image.partitions)
+        return not is_known and self._broker.controller.orders.is_told
 
     def _topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
+        alive = self._broker.metadata.brokers.keys()
+        self._router.keep(alive)
+        self._vouching.keep(alive)
         names = {*changed, *deleted}
         for shard in list(self.groups.shards.values()):
             now = Moment(self._broker.clock.now_ms(), self._broker.clock.monotonic_ms())
@@ -182,15 +213,23 @@ class Coordination:
                 self._decide(shard.run, partial(_forget, name))
         for index in self.groups.loading if deleted else ():
             self._missed.setdefault(index, set()).update(deleted)
+        while self._unchecked and self._broker.controller.orders.is_told:
+            self._forget_deleted(self._unchecked.popitem()[1])
 
     def _catch_up(self, index: int, shard: Shard[GroupShard]) -> None:
-        """Nobody could commit anything meanwhile, so what it holds of these topics is of the deleted ones. A topic that
-        the controller does not know was deleted as well, and a crash kept its offsets from going with it; another
-        broker may only have yet to hear of it."""
-        metadata = self._broker.metadata
-        is_controller = metadata.controller_id == self._broker.node_id
-        unknown = {name for name in shard.machine.topics() if is_controller and name not in metadata.topics}
-        for name in sorted(unknown | self._missed.pop(index, set())):
+        """Nobody could commit anything meanwhile, so what it holds of topics that were deleted is of the old ones, also
+        if there are new ones of their name by now."""
+        for name in sorted(self._missed.pop(index, set())):
+            self._decide(shard.run, partial(_forget, name))
+        if self._broker.controller.orders.is_told:
+            self._forget_deleted(shard)
+        else:
+            self._unchecked[index] = shard
+
+    def _forget_deleted(self, shard: Shard[GroupShard]) -> None:
+        """A topic that the controller did not tell of was deleted, and nobody who coordinated then could note it."""
+        known = self._broker.metadata.topics
+        for name in sorted(name for name in shard.machine.topics() if name not in known):
             self._decide(shard.run, partial(_forget, name))
 
     # --- duties -------------------------------------------------------------------------------------------------

@@ -1,4 +1,9 @@
-"""The topics in which coordinators keep their state. They come to be when the first client looks for a coordinator."""
+"""The topics in which coordinators keep their state. They come to be when the first client looks for a coordinator.
+
+In a cluster they have as many replicas as the settings say, or they are not created: a topic that was made while one
+broker was up would have one replica for ever, and its offsets would go with that broker. Who has no cluster around it
+makes do with one.
+"""
 
 from ottla.broker.config import BrokerConfig
 from ottla.controller.commands import NewTopic
@@ -6,17 +11,16 @@ from ottla.controller.commands import NewTopic
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 
+_ALONE = 1
 
-def internal_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
-    """How the topic is to be created in a cluster of so many brokers.
 
-    It has as many replicas as are wanted, or as there are brokers: one that starts alone must not wait for others.
-    """
+def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
+    """How the topic is to be created. The controller refuses it while there are too few brokers."""
     if name == CONSUMER_OFFSETS:
         return NewTopic(
             name,
             config.offsets_topic_num_partitions,
-            min(config.offsets_topic_replication_factor, brokers),
+            _replicas(config, config.offsets_topic_replication_factor),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -24,7 +28,7 @@ def internal_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
             },
         )
     assert name == TRANSACTION_STATE, "there are two internal topics"
-    replicas = min(config.transaction_state_log_replication_factor, brokers)
+    replicas = _replicas(config, config.transaction_state_log_replication_factor)
     return NewTopic(
         name,
         config.transaction_state_log_num_partitions,
@@ -37,3 +41,8 @@ def internal_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
             "unclean.leader.election.enable": "false",
         },
     )
+
+
+def _replicas(config: BrokerConfig, wanted: int) -> int:
+    """A broker whose metadata nobody shares is the only one there will be."""
+    return wanted if config.has_shared_store else _ALONE

@@ -1,14 +1,16 @@
 """Ending transactions: a marker for every partition that one has written to.
 
 Once a coordinator has decided how a transaction ends, that is how it ends: whatever stands in the way of a marker, it
-is tried again, by this coordinator or by the next. A partition of a topic that was deleted needs none.
+is tried again, by this coordinator or by the next. A partition of a topic that was deleted needs none. Markers for
+partitions that other brokers lead go there by `remote_markers`.
 """
 
 import asyncio
+import dataclasses
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.broker.replicas import Replicas
 from ottla.broker.stepping import begin
@@ -28,9 +30,17 @@ logger = logging.getLogger(__name__)
 
 _STRICT_SINCE = 2  # the version of transactions since which every one has an epoch of its own
 _RETRY_SECONDS = (0.02, 0.1, 0.5, 1.0)
-_NEEDS_NONE = {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH}
+_NEEDS_NONE = {
+    ErrorCode.NONE,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.UNSUPPORTED_VERSION,
+}
 """Of a partition that has its marker. Where the log knows a higher epoch of the producer, this transaction is not open
-any more, if it ever was: somebody newer has ended it there, or writes under the same id."""
+any more, if it ever was: somebody newer has ended it there, or writes under the same id. And one that can hold no
+markers cannot hold batches of transactions either."""
+
+Marker = WriteTxnMarkersRequest.Marker
 
 
 class MarkerWriter:
@@ -46,9 +56,14 @@ class MarkerWriter:
         self.on_written: Callable[[TopicPartition, Producer, bool], object] = lambda *_: None
         """Called at once for every marker, with the producer and whether it is a commit."""
 
-    async def write(self, marker: WriteTxnMarkersRequest.Marker) -> dict[TopicPartition, ErrorCode]:
+    @staticmethod
+    def spread(places: Collection[TopicPartition]) -> list[Collection[TopicPartition]]:
+        """All of it is written here."""
+        return [places]
+
+    async def write(self, marker: Marker) -> dict[TopicPartition, ErrorCode]:
         """Return when every marker is committed, or it is known why not."""
-        places = [TopicPartition(t.name, index) for t in marker.topics for index in t.partition_indexes]
+        places = places_of(marker)
         codes: dict[TopicPartition, ErrorCode] = {}
         waits: list[tuple[TopicPartition, Partition, int]] = []
         for place in places:
@@ -64,7 +79,7 @@ class MarkerWriter:
             codes[place] = await self._wait(partition, end_offset)
         return codes
 
-    def _append(self, place: TopicPartition, marker: WriteTxnMarkersRequest.Marker) -> Partition:
+    def _append(self, place: TopicPartition, marker: Marker) -> Partition:
         partition = self._replicas.get(*place)
         partition.check_leader()
         self._check_epoch(partition, marker)
@@ -89,7 +104,7 @@ class MarkerWriter:
         return partition
 
     @staticmethod
-    def _check_epoch(partition: Partition, marker: WriteTxnMarkersRequest.Marker) -> None:
+    def _check_epoch(partition: Partition, marker: Marker) -> None:
         """Where every transaction has its own epoch, a marker's lies above that of what it ends. One that does not was
         late: it must not end the next transaction."""
         if marker.transaction_version < _STRICT_SINCE:
@@ -117,16 +132,43 @@ Marked = Callable[[WriteMarkers, Collection[TopicPartition]], Any]
 """Tells the coordinator, and is awaited, that these partitions have their marker."""
 
 
+class Writer(Protocol):
+    """Who gets markers into partitions, wherever those are led."""
+
+    def spread(self, places: Collection[TopicPartition]) -> Sequence[Collection[TopicPartition]]:
+        """The places in parts that are seen to independently: one that takes long holds up no other."""
+
+    async def write(self, marker: Marker) -> dict[TopicPartition, ErrorCode]: ...
+
+
+class _Ending:
+    """What an order has come to."""
+
+    __slots__ = ("effect", "is_over", "task")
+
+    def __init__(self, effect: WriteMarkers) -> None:
+        self.effect = effect
+        self.is_over = False
+        """Is it somebody else's now?"""
+        self.task: asyncio.Task[None] | None = None
+
+
 class TransactionEnder:
     """Carries out what coordinators here have decided."""
 
     def __init__(
-        self, writer: MarkerWriter, is_known: Callable[[TopicPartition], bool], marked: Marked
+        self,
+        writer: Writer,
+        is_gone: Callable[[TopicPartition], bool],
+        marked: Marked,
+        is_in_charge: Callable[[WriteMarkers], bool] = lambda effect: True,
     ) -> None:
+        """`is_in_charge`: does the coordinator that gave the order still decide about it?"""
         self._writer = writer
-        self._is_known = is_known
+        self._is_gone = is_gone
         self._marked = marked
-        self._endings: dict[str, asyncio.Task[None]] = {}
+        self._is_in_charge = is_in_charge
+        self._endings: dict[str, _Ending] = {}
         """By transactional id: those that take longer."""
 
     def __len__(self) -> int:
@@ -139,44 +181,63 @@ class TransactionEnder:
         old order has done could be taken for the work of the new one.
         """
         before = self._endings.pop(effect.transactional_id, None)
-        if before is not None:
-            before.cancel()
-        ending = begin(self._end(effect))
-        if ending is not None:
+        if before is not None and before.task is not None:
+            before.task.cancel()
+        ending = _Ending(effect)
+        ending.task = begin(self._end(ending))
+        if ending.task is not None:
             self._endings[effect.transactional_id] = ending
-            ending.add_done_callback(partial(self._ended, effect.transactional_id))
+            ending.task.add_done_callback(partial(self._ended, ending))
 
-    def _ended(self, transactional_id: str, ending: "asyncio.Task[None]") -> None:
+    def _ended(self, ending: _Ending, task: "asyncio.Task[None]") -> None:
+        transactional_id = ending.effect.transactional_id
         if self._endings.get(transactional_id) is ending:
             del self._endings[transactional_id]
-        if not ending.cancelled() and (error := ending.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s: its markers could not be written", transactional_id, exc_info=error)
 
     async def close(self) -> None:
         """What is left is left to the next coordinator."""
-        endings = list(self._endings.values())
-        for ending in endings:
-            ending.cancel()
-        if endings:
-            await asyncio.wait(endings)
+        tasks = [ending.task for ending in self._endings.values() if ending.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
-    async def _end(self, effect: WriteMarkers) -> None:
-        left: Collection[TopicPartition] = effect.partitions
-        attempt = 0
-        while True:
+    async def _end(self, ending: _Ending) -> None:
+        parts = self._writer.spread(ending.effect.partitions)
+        if len(parts) > 1:
+            await asyncio.gather(*(self._end_part(ending, part) for part in parts))
+        else:
+            await self._end_part(ending, ending.effect.partitions)
+
+    async def _end_part(self, ending: _Ending, left: Collection[TopicPartition]) -> None:
+        effect, attempt = ending.effect, 0
+        while not ending.is_over:
             codes = await self._writer.write(_marker(effect, left))
             if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
                 logger.warning("%s: a newer coordinator ends it", effect.transactional_id)
+                ending.is_over = True
                 return
             done = [place for place, code in codes.items() if self._is_done(place, code)]
             left = [place for place in left if place not in done]
-            if not await self._tell(effect, done) or not left:
+            if not await self._tell(effect, done) or not self._is_in_charge(effect):
+                ending.is_over = True  # whoever is in charge now writes all of them again
+            if ending.is_over or not left:
                 return
-            await asyncio.sleep(_RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)])
+            await self._pause(effect, attempt, {place: codes[place] for place in left})
             attempt += 1
 
+    async def _pause(
+        self, effect: WriteMarkers, attempt: int, codes: Mapping[TopicPartition, ErrorCode]
+    ) -> None:
+        if attempt + 1 == len(_RETRY_SECONDS):
+            lacking = ", ".join(f"{place} ({code.name})" for place, code in codes.items())
+            logger.warning("%s still lacks markers in %s", effect.transactional_id, lacking)
+        await asyncio.sleep(_RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)])
+
     def _is_done(self, place: TopicPartition, code: ErrorCode) -> bool:
-        is_gone = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not self._is_known(place)
+        is_gone = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._is_gone(place)
         return code in _NEEDS_NONE or is_gone
 
     async def _tell(self, effect: WriteMarkers, done: Collection[TopicPartition]) -> bool:
@@ -195,18 +256,28 @@ class TransactionEnder:
         return True
 
 
-def _marker(effect: WriteMarkers, places: Collection[TopicPartition]) -> WriteTxnMarkersRequest.Marker:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in places:
-        by_topic.setdefault(topic, []).append(index)
-    return WriteTxnMarkersRequest.Marker(
+def places_of(marker: Marker) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+
+
+def marker_for(marker: Marker, places: Collection[TopicPartition]) -> Marker:
+    """The same marker, for some of its partitions."""
+    return dataclasses.replace(marker, topics=_topics(places))
+
+
+def _marker(effect: WriteMarkers, places: Collection[TopicPartition]) -> Marker:
+    return Marker(
         producer_id=effect.producer.id,
         producer_epoch=effect.producer.epoch,
         transaction_result=effect.is_commit,
-        topics=[
-            WriteTxnMarkersRequest.Marker.Topic(name=name, partition_indexes=indexes)
-            for name, indexes in by_topic.items()
-        ],
+        topics=_topics(places),
         coordinator_epoch=effect.coordinator_epoch,
         transaction_version=effect.transaction_version,
     )
+
+
+def _topics(places: Collection[TopicPartition]) -> list[Marker.Topic]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in places:
+        by_topic.setdefault(topic, []).append(index)
+    return [Marker.Topic(name=name, partition_indexes=indexes) for name, indexes in by_topic.items()]

@@ -68,6 +68,8 @@ class Orders:
         self.configs: dict[ConfigResource, Mapping[str, str]] = {}
         self.controller_epoch = -1
         """The newest that we have heard of."""
+        self._told_epoch = -1
+        """The newest controller that has told how the whole cluster looks."""
         self._number = NO_NUMBER
         """Of the last order that we have heard from that controller."""
         self.broker_epoch = NO_EPOCH
@@ -80,6 +82,12 @@ class Orders:
         self._replicas = replicas
         self._metadata = metadata
         self._configs = configs
+
+    @property
+    def is_told(self) -> bool:
+        """Do we know the whole cluster from the newest controller that we have heard of? Only then is a topic that we
+        do not know one that is gone: its first orders may have come before it has told of all topics."""
+        return self._told_epoch == self.controller_epoch
 
     async def follow(self, order: Order) -> Answers:
         """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH."""
@@ -140,6 +148,8 @@ class Orders:
 
     def _update_metadata(self, news: UpdateMetadata, controller_id: int) -> None:
         """A message that was sent twice may come late: what we know better stays."""
+        if news.brokers is not None:
+            self._told_epoch = self.controller_epoch
         known = self._metadata.topics
         topics = [_newest(topic, known.get(topic.name)) for topic in news.topics]
         self._metadata.update(

@@ -22,6 +22,7 @@ from ottla.storage.producers import NO_OFFSET
 
 if TYPE_CHECKING:
     from ottla.broker.coordinators import Coordinator
+    from ottla.broker.remote_verification import RemoteVerification
     from ottla.transactions.shard import TransactionShard
 
 ADDS_SINCE = 12
@@ -35,6 +36,8 @@ _BUSY = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,  # the coordinator has not heard of another partition of the request yet
 }
 """Worth another try, which a producer makes when it hears NOT_ENOUGH_REPLICAS."""
 
@@ -119,7 +122,10 @@ class Verifier:
         transactions: "Coordinator[TransactionShard]",
         guards: Guards,
         is_enabled: Callable[[], bool],
+        elsewhere: "RemoteVerification | None" = None,
     ) -> None:
+        """`elsewhere` finds coordinators that are on other brokers."""
+        self._elsewhere = elsewhere
         self._transactions = transactions
         self._is_enabled = is_enabled
         self.guards = guards
@@ -163,6 +169,10 @@ class Verifier:
     async def _ask(
         self, transactional_id: str, producer: Producer, places: Collection[TopicPartition], *, adds: bool
     ) -> dict[TopicPartition, ErrorCode]:
+        if self._elsewhere is not None:
+            coordinator = self._elsewhere.coordinator_of(transactional_id)
+            if coordinator is not None:
+                return await self._elsewhere.ask(coordinator, transactional_id, producer, places, adds=adds)
         try:
             if not adds:
                 return await self._transactions.read(

@@ -20,6 +20,7 @@ from tests.unit.broker.handlers.logs import copied, led_partition
 from tests.unit.broker.handlers.serving import scenario
 from tests.unit.storage.helpers import NOW
 
+KNOWN, GONE = (lambda place: False), (lambda place: True)
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
 
@@ -161,7 +162,7 @@ class Told:
 async def test_where_nothing_is_waited_for_the_transaction_is_over_at_once():
     orders, told = led_partition(), Told()
     begin(orders)
-    TransactionEnder(writer_on(orders), lambda place: True, told).carry_out(effect_on(ORDERS))
+    TransactionEnder(writer_on(orders), KNOWN, told).carry_out(effect_on(ORDERS))
     assert told.places == [[ORDERS]]
     assert orders.log.last_stable_offset == 2
 
@@ -169,14 +170,14 @@ async def test_where_nothing_is_waited_for_the_transaction_is_over_at_once():
 @scenario
 async def test_a_transaction_that_wrote_nothing_is_complete_without_markers():
     told = Told()
-    TransactionEnder(writer_on(), lambda place: True, told).carry_out(effect_on())
+    TransactionEnder(writer_on(), KNOWN, told).carry_out(effect_on())
     assert told.places == [[]]
 
 
 @scenario
 async def test_a_deleted_topic_needs_no_marker():
     told = Told()
-    TransactionEnder(writer_on(), lambda place: False, told).carry_out(effect_on(PAYMENTS))
+    TransactionEnder(writer_on(), GONE, told).carry_out(effect_on(PAYMENTS))
     assert told.places == [[PAYMENTS]]
 
 
@@ -185,7 +186,7 @@ async def test_a_partition_that_is_not_there_yet_gets_its_marker_when_it_comes()
     orders, payments, told = led_partition(), led_partition("payments"), Told()
     replicas = serving.Replicas([orders])
     writer = MarkerWriter(replicas, ManualClock(NOW), Guards(), lambda: 1000)
-    ender = TransactionEnder(writer, lambda place: True, told)
+    ender = TransactionEnder(writer, KNOWN, told)
     ender.carry_out(effect_on(ORDERS, PAYMENTS))
     assert told.places == [[ORDERS]]
     told.changed.clear()
@@ -199,7 +200,7 @@ async def test_a_partition_that_is_not_there_yet_gets_its_marker_when_it_comes()
 @scenario
 async def test_nobody_tries_again_once_the_coordinator_has_moved():
     told = Told(KafkaError(ErrorCode.NOT_COORDINATOR, "moved"))
-    ender = TransactionEnder(writer_on(led_partition()), lambda place: True, told)
+    ender = TransactionEnder(writer_on(led_partition()), KNOWN, told)
     ender.carry_out(effect_on(ORDERS, PAYMENTS))
     assert len(ender) == 0
 
@@ -210,7 +211,7 @@ async def test_a_coordinator_that_is_slow_to_replicate_does_not_keep_the_others_
     told = Told(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not replicated in time"))
     replicas = serving.Replicas([orders])
     writer = MarkerWriter(replicas, ManualClock(NOW), Guards(), lambda: 1000)
-    ender = TransactionEnder(writer, lambda place: True, told)
+    ender = TransactionEnder(writer, KNOWN, told)
     ender.carry_out(effect_on(ORDERS, PAYMENTS))
     told.error, replicas.partitions[PAYMENTS] = None, payments
     assert len(ender) == 1
@@ -220,7 +221,7 @@ async def test_a_coordinator_that_is_slow_to_replicate_does_not_keep_the_others_
 
 @scenario
 async def test_closing_leaves_no_task_behind():
-    ender = TransactionEnder(writer_on(), lambda place: True, Told())
+    ender = TransactionEnder(writer_on(), KNOWN, Told())
     ender.carry_out(effect_on(PAYMENTS))
     assert len(ender) == 1
     await ender.close()
@@ -232,7 +233,7 @@ async def test_a_new_order_for_an_id_replaces_the_old_one():
     told = Told()
     replicas = serving.Replicas([])
     writer = MarkerWriter(replicas, ManualClock(NOW), Guards(), lambda: 1000)
-    ender = TransactionEnder(writer, lambda place: True, told)
+    ender = TransactionEnder(writer, KNOWN, told)
     ender.carry_out(effect_on(PAYMENTS))
     ender.carry_out(effect_on(ORDERS))
     assert len(ender) == 1
@@ -248,9 +249,7 @@ async def test_a_partition_that_knows_a_newer_epoch_does_not_keep_a_transaction_
     orders, payments, told = led_partition(), led_partition("payments"), Told()
     begin(orders)
     begin(payments, epoch=5)  # of whoever knows the producer id, or of an abort by hand
-    TransactionEnder(writer_on(orders, payments), lambda place: True, told).carry_out(
-        effect_on(ORDERS, PAYMENTS)
-    )
+    TransactionEnder(writer_on(orders, payments), KNOWN, told).carry_out(effect_on(ORDERS, PAYMENTS))
     assert told.places == [[ORDERS, PAYMENTS]]
     assert payments.log.end_offset == 1, "the newer transaction is left alone"
 
@@ -262,6 +261,6 @@ async def test_a_coordinator_that_was_replaced_leaves_the_rest_to_the_next():
     writer = writer_on(orders)
     await writer.write(marker_for(ORDERS, coordinator_epoch=9))
     begin(orders, epoch=1)
-    ender = TransactionEnder(writer, lambda place: True, told)
+    ender = TransactionEnder(writer, KNOWN, told)
     ender.carry_out(WriteMarkers("t", Producer(7, 1), True, (ORDERS,), 3, 0))
     assert told.places == [] and len(ender) == 0
