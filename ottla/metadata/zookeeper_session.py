@@ -126,6 +126,8 @@ class Session:
 
     async def _ask_some(self, questions: Sequence[Question]) -> list[Any]:
         sent: list[_Sent] = []
+        if asyncio.current_task() is None:
+            await asyncio.sleep(0)  # a handler begins in no task, and a timeout needs one: it has one from here on
         try:
             async with asyncio.timeout(OPERATION_S):
                 for question in questions:
