@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-ALL = ["log", "segments", "cleaning", "records", "codec", "timers", "assignors", "broker", "coordinators"]
+ALL = ["log", "segments", "cleaning", "records", "codec", "timers", "assignors", "broker", "coordinators", "cluster"]
 
 
 def main(names: list[str]) -> int:

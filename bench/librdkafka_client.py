@@ -1,7 +1,8 @@
 """librdkafka as a client in a process of its own: produce, produce one by one, consume.
 
 `python -m bench.librdkafka_client ARGUMENTS` runs one measurement and prints what it saw, both as JSON. With port 0 the
-broker is librdkafka's mock, in C and in this process: it keeps 5 MB per partition in memory and writes no file.
+broker is librdkafka's mock, in C and in this process: it keeps 5 MB per partition in memory and writes no file. `pids`
+are the processes of a cluster; `partitions` and `acks` say how it is written to.
 """
 
 import json
@@ -28,26 +29,26 @@ def bootstrap(port: int) -> dict:
 
 def producer(arguments: dict, **settings: object) -> Producer:
     """One whose connection stands: the first message is sent before the clock starts."""
-    made = Producer({**bootstrap(arguments["port"]), "acks": -1, **settings})
+    made = Producer({**bootstrap(arguments["port"]), "acks": arguments.get("acks", -1), **settings})
     made.list_topics(arguments["topic"], timeout=30)
-    for partition in range(PARTITIONS):
+    for partition in range(arguments.get("partitions", PARTITIONS)):
         made.produce(arguments["topic"], b"first", partition=partition)
     assert made.flush(30) == 0, "the first messages did not arrive"
     return made
 
 
 def timed(arguments: dict, work: Callable[[], dict]) -> dict:
-    pid = arguments["pid"]
-    cpu, own, started = cpu_seconds(pid), time.process_time(), time.perf_counter()
+    pids = arguments.get("pids") or [arguments["pid"]]
+    cpu, own, started = sum(map(cpu_seconds, pids)), time.process_time(), time.perf_counter()
     seen = work()
     seen.setdefault("seconds", time.perf_counter() - started)
-    seen["broker_cpu"] = cpu_seconds(pid) - cpu
+    seen["broker_cpu"] = sum(map(cpu_seconds, pids)) - cpu
     seen["client_cpu"] = time.process_time() - own
     return seen
 
 
 def produce(arguments: dict) -> dict:
-    """As many messages as the client can send, over four partitions."""
+    """As many messages as the client can send, over all partitions."""
     failed = []
     made = producer(
         arguments,
@@ -59,11 +60,12 @@ def produce(arguments: dict) -> dict:
     )
     value = bytes((i * 7 + i * i // 3) & 255 for i in range(arguments["value_bytes"]))
     topic, count = arguments["topic"], arguments["count"]
+    partitions = arguments.get("partitions", PARTITIONS)
 
     def work() -> dict:
         send = made.produce
         for number in range(count):
-            send(topic, value, partition=number % PARTITIONS)
+            send(topic, value, partition=number % partitions)
             if not number & 1023:
                 made.poll(0)
         assert made.flush(120) == 0 and not failed, failed[:1]

@@ -5,13 +5,23 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
-from bench.processes import REPETITIONS, ROOT, Side
+from bench.processes import REPETITIONS, ROOT
 
 Seen = dict[str, float]
 Series = dict[str, dict[str, list[float]]]  # figure, side, one value per repetition
 OURS = ("pure", "compiled")
+
+
+class Named(Protocol):
+    """What takes turns."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Turning = TypeVar("Turning", bound=Named)
 
 
 class Aim(NamedTuple):
@@ -48,7 +58,7 @@ def run(module: str, **arguments: object) -> Seen:
 
 
 def alternate(
-    sides: Sequence[Side], work: Callable[[Side, int], Seen], repetitions: int = REPETITIONS
+    sides: Sequence[Turning], work: Callable[[Turning, int], Seen], repetitions: int = REPETITIONS
 ) -> Series:
     """Let the sides take turns, each time in another order. A side that fails is out, with a line that says why."""
     series: Series = {}
