@@ -151,10 +151,10 @@ class ControllerHost:
             # Somebody else was elected in the meantime, or the session is over. We are a broker all the same.
 
     async def resign(self) -> None:
-        """Decide nothing from now on. Whoever closes the store's session lets others take over."""
+        """Decide nothing from now on, and let others take over."""
         await self._standing.end()
         async with self._reign.turn:
-            self._office.resign()
+            await self._office.vacate()
         await self._reign.end()
 
     def abandon(self) -> None:

@@ -20,7 +20,9 @@ from ottla.metadata import paths
 from ottla.metadata.paths import BrokerNode, ClusterIdNode, ControllerEpochNode, ControllerNode
 from ottla.metadata.store import (
     BadVersion,
+    Check,
     Create,
+    Delete,
     MetadataStore,
     Node,
     NodeExists,
@@ -201,6 +203,15 @@ class Office:
         """Whatever we have tried is over. Another attempt must not be taken for it."""
         self.claim, self._seat = None, b""
         self._tried.clear()
+
+    async def vacate(self) -> None:
+        """Leave the office to somebody else, though our session goes on for a while: logs take time to close."""
+        claim = self.claim
+        self.resign()
+        if claim is not None:
+            with contextlib.suppress(StoreError):  # it is free when our session is over, at the latest
+                ours = Check(ControllerEpochNode.path, claim.version)
+                await self.store.multi([ours, Delete(ControllerNode.path)])
 
     async def confirm(self, claim: Claim) -> None:
         """After a write that failed. Step back and raise NOT_CONTROLLER if there is a newer controller."""

@@ -167,6 +167,13 @@ class Flaky:
         return await self._store.multi(ops)
 
 
+class Deaf(Flaky):
+    """One that is told nothing."""
+
+    async def watch(self, path, on_change):
+        return lambda: None
+
+
 @pytest.mark.parametrize("happens", [False, True])
 def test_an_election_whose_answer_got_lost_is_known_again(happens):
     @cluster
@@ -327,10 +334,6 @@ async def test_a_topic_that_could_not_be_buried_is_buried_when_the_store_is_back
 
 @cluster
 async def test_a_controller_that_was_replaced_without_knowing_is_refused_by_store_and_brokers(cluster):
-    class Deaf(Flaky):
-        async def watch(self, path, on_change):
-            return lambda: None
-
     zombie = await cluster.start(0, store=Deaf(cluster.store.another_session()))
     second = await cluster.start(1)
     session = zombie.host.store
@@ -399,3 +402,24 @@ async def test_who_is_cut_off_from_the_store_decides_nothing_until_it_is_back(cl
     assert boss.host.may_decide
     await until(lambda: 1 not in boss.metadata.brokers)
     assert boss.host.is_controller
+
+
+@cluster
+async def test_who_resigns_leaves_the_office_to_others_though_its_session_goes_on(cluster):
+    first, second, third = await three(cluster)
+    await first.host.resign()
+    await until(lambda: second.host.is_controller or third.host.is_controller)
+    assert first.host.store.session is SessionState.CONNECTED
+    boss = second if second.host.is_controller else third
+    assert 0 in boss.metadata.brokers, "it is still there, and says goodbye in its own time"
+    assert boss.host.controller_epoch == 2
+
+
+@cluster
+async def test_who_was_replaced_unseen_leaves_the_office_of_its_successor_alone(cluster):
+    zombie = await cluster.start(0, store=Deaf(cluster.store.another_session()))
+    await cluster.store.delete("/controller")
+    successor = await cluster.start(1)
+    await until(lambda: successor.host.is_controller)
+    await zombie.host.resign()
+    assert successor.host.is_controller and await cluster.store.get("/controller")
