@@ -259,7 +259,7 @@ class ZooKeeperStore(SingleWrites):
         if state is SessionState.SUSPENDED:
             logger.warning("there is no connection to ZooKeeper")
         elif state is SessionState.CONNECTED:
-            logger.warning("the connection to ZooKeeper is back")
+            logger.info("the connection to ZooKeeper is back")
             self._expect(list(self._watched))
         else:
             self._end_watches()

@@ -16,7 +16,8 @@ from ottla.core.errors import ConfigError
 DEFAULT_PORT = 2181
 PORT_MAX = 65_535
 _KEY = "zookeeper.connect"
-_SERVER = re.compile(r"(?P<host>[\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:(?P<port>\d{1,5}))?", re.ASCII)
+_LABEL = r"[\w-]{1,63}"  # longer ones cannot be asked for
+_SERVER = re.compile(rf"(?P<host>{_LABEL}(\.{_LABEL})*\.?|\[[\w:.%]+\])(:(?P<port>\d{{1,5}}))?", re.ASCII)
 _PROBE_S = 1.0
 _ANSWER_BYTES_MAX = 4_096
 

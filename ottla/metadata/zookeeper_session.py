@@ -127,13 +127,15 @@ class Session:
     async def _ask_some(self, questions: Sequence[Question]) -> list[Any]:
         sent: list[_Sent] = []
         if asyncio.current_task() is None:
-            await asyncio.sleep(0)  # a handler begins in no task, and a timeout needs one: it has one from here on
+            await asyncio.sleep(
+                0
+            )  # a handler begins in no task, and a timeout needs one: it has one from here on
         try:
             async with asyncio.timeout(OPERATION_S):
                 for question in questions:
                     await self._room.acquire()
                     sent.append(self._send(question))
-                return await asyncio.gather(*(each.future for each in sent), return_exceptions=True)
+                return await asyncio.gather(*(each.future for each in sent))
         except TimeoutError:
             for each in sent:
                 if not each.is_answered:
@@ -161,10 +163,8 @@ class Session:
         self._overdue_count -= sent.is_overdue
         self._room.release()
         if not sent.future.done():
-            if result.exception is not None:
-                sent.future.set_exception(result.exception)
-            else:
-                sent.future.set_result(result.value)
+            # An exception too is a result here: nobody may be left who would retrieve it.
+            sent.future.set_result(result.value if result.exception is None else result.exception)
 
     async def _await_connection(self) -> None:
         if self.state is SessionState.SUSPENDED:

@@ -1,0 +1,102 @@
+"""How kazoo is tamed. What a session does with a real server is in test_zookeeper.py."""
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+from ottla.metadata import zookeeper_session
+from ottla.metadata.store import SessionLost, SessionState, StoreUnavailable
+from ottla.metadata.zookeeper_address import parse
+from ottla.metadata.zookeeper_session import WINDOW, Session, _Connection, _Handler
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays():
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+def test_the_window_is_smaller_than_what_kazoo_can_be_told_without_blocking():
+    teller, told = socket.socketpair()
+    with teller, told:
+        teller.setblocking(False)
+        for _ in range(WINDOW):
+            assert teller.send(b"\0") == 1
+
+
+def test_a_session_that_never_began_ends_at_once():
+    async def scenario():
+        session = Session(parse("127.0.0.1:1"), 10_000)
+        assert session.state is SessionState.SUSPENDED
+        with pytest.raises(StoreUnavailable):
+            await session.begin(0.05)
+        with pytest.raises(StoreUnavailable, match="no connection"):
+            await session.ask_all([])
+        await session.end()
+        await session.end()
+        with pytest.raises(SessionLost):
+            await session.ask_all([])
+
+    asyncio.run(scenario())
+
+
+def test_states_are_told_once_and_nothing_follows_the_end():
+    async def scenario():
+        session = Session(parse("127.0.0.1:1"), 10_000)
+        states = []
+        session.on_state = states.append
+        for state in ("CONNECTED", "SUSPENDED", "SUSPENDED", "CONNECTED", "LOST", "CONNECTED"):
+            session._hear(SessionState[state], 7)
+        await session.end()
+        assert [state.name for state in states] == ["CONNECTED", "SUSPENDED", "CONNECTED", "LOST"]
+        assert session.id == 7
+
+    asyncio.run(scenario())
+
+
+def test_what_is_given_up_while_it_waits_for_a_connection_is_given_up_at_once():
+    async def scenario():
+        session = Session(parse("127.0.0.1:1"), 10_000)
+        asking = asyncio.ensure_future(session.ask_all([]))
+        await asyncio.sleep(0)
+        session.abandon()
+        with pytest.raises(SessionLost):
+            await asking
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_announces_a_gigabyte_gets_no_memory_for_it():
+    left, right = socket.socketpair()
+    with right, _Connection(fileno=left.detach()) as connection:
+        right.sendall(b"HTTP")
+        assert connection.recv(1 << 62) == b"HTTP"
+
+
+def test_who_has_hung_up_is_not_connected_again():
+    handler = _Handler(1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = handler.create_connection(address=server.getsockname(), timeout=60)
+        handler.hang_up()
+        assert connection.recv(1) == b""
+        connection.close()
+        with pytest.raises(OSError, match="given up"):
+            handler.create_connection(address=server.getsockname(), timeout=60)
+        handler.hang_up()
+
+
+def test_each_server_gets_a_share_of_the_session_timeout_to_be_reached(monkeypatch):
+    waits = []
+    monkeypatch.setattr(
+        zookeeper_session, "_Handler", lambda connect_s: waits.append(connect_s) or _Handler(1)
+    )
+
+    async def scenario():
+        for connect, timeout_ms in (("a,b,c", 1_200), ("a", 2_000), ("a,b,c", 18_000)):
+            await Session(parse(connect), timeout_ms).end()
+
+    asyncio.run(scenario())
+    assert waits == pytest.approx([0.2, 1.0, 2.0])
