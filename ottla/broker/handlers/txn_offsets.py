@@ -27,6 +27,12 @@ ADDS_SINCE = 5
 ABORTABLE_SINCE = 4
 LOADING_SINCE = 2
 """Older producers may crash when they are told of a coordinator that loads."""
+_NOT_HEARD = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+"""What becomes of a transaction's coordinator that does not answer, or has not heard of the topic of offsets yet: the
+client is to ask again, and need not look for anybody else."""
 
 
 async def txn_offset_commit(
@@ -81,7 +87,7 @@ async def _vouch(
     codes = await broker.verifier.ask(request.transactional_id, producer, [place], adds=adds)
     if codes[place] != ErrorCode.NONE:
         detail = f"{request.transactional_id!r} does not vouch for producer {producer.id}"
-        raise KafkaError(codes[place], detail)
+        raise KafkaError(_NOT_HEARD.get(codes[place], codes[place]), detail)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 from ottla.controller.commands import NewTopic
-from ottla.core.errors import ErrorCode, OttlaError
+from ottla.core.errors import ErrorCode, KafkaError, OttlaError
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import Peer, connect
 from ottla.protocol.apis import api_named
@@ -77,7 +77,17 @@ class Client:
         assert not isinstance(created[name], Exception), created
         await self.known(name)
 
+    async def create_anew(self, name: str) -> None:
+        """A topic of one partition, of a name that was deleted."""
+        created: object = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "")
+        while isinstance(created, KafkaError):  # it may not be gone altogether
+            wanted = NewTopic(name, 1, 1)
+            created = (await self.cluster.controller.controller.create_topics([wanted]))[name]
+            await asyncio.sleep(0.002)
+        await self.known(name)
+
     async def known(self, name: str) -> None:
+        """Everybody has heard of it."""
         while not all(name in node.metadata.topics for node in self.cluster.nodes.values()):
             await asyncio.sleep(0.001)
 
