@@ -28,6 +28,9 @@ BATCH_MAX = 8  # values for one key at once
 AHEAD_MAX = 3  # plans of a sender for each transaction that has ended
 CALL_SECONDS = 30.0
 DONE_SECONDS_MAX = 90.0
+Settings = Mapping[str, Any]
+"""Of a client. What a test says goes before what is said here."""
+NO_SETTINGS: Settings = {}
 PRODUCER = {
     **QUICKLY,
     "linger.ms": 1,
@@ -79,12 +82,12 @@ class Progress:
 class Plans:
     """What one client sends: values that nobody else sends, to keys as chance has it."""
 
-    def __init__(self, name: str, source: random.Random) -> None:
-        self._name, self._source = name, source
+    def __init__(self, name: str, source: random.Random, keys: Sequence[Key] = KEYS) -> None:
+        self._name, self._source, self._keys = name, source, keys
         self._numbers = itertools.count()
 
     def draw(self) -> Plan:
-        keys = self._source.sample(KEYS, self._source.randint(1, 3))
+        keys = self._source.sample(self._keys, self._source.randint(1, 3))
         return {key: [self._value() for _ in range(self._source.randint(1, BATCH_MAX))] for key in keys}
 
     def _value(self) -> str:
@@ -145,9 +148,18 @@ class Sender:
     """An idempotent producer without transactions, which writes between those of the others; faster than they, but not
     by much, or a history would have little else in it."""
 
-    def __init__(self, server: str, name: str, everything: History, committed: History) -> None:
-        self._producer = Producer({"bootstrap.servers": server, **IDEMPOTENT})
-        self._plans = Plans(name, random.Random(name))
+    def __init__(
+        self,
+        server: str,
+        name: str,
+        everything: History,
+        committed: History,
+        *,
+        keys: Sequence[Key] = KEYS,
+        settings: Settings = NO_SETTINGS,
+    ) -> None:
+        self._producer = Producer({"bootstrap.servers": server, **IDEMPOTENT, **settings})
+        self._plans = Plans(name, random.Random(name), keys)
         self._batches = Batches(everything), Batches(committed)
 
     def run(self, progress: Progress) -> None:
@@ -190,11 +202,19 @@ class Transactor:
     `reading` is what it reads within its transactions, if anything: `read` gives it, `go_back` undoes it."""
 
     def __init__(
-        self, server: str, name: str, everything: History, committed: History, reading: Any = None
+        self,
+        server: str,
+        name: str,
+        everything: History,
+        committed: History,
+        reading: Any = None,
+        *,
+        keys: Sequence[Key] = KEYS,
+        settings: Settings = NO_SETTINGS,
     ) -> None:
-        self._settings = {"bootstrap.servers": server, "transactional.id": name, **TRANSACTIONAL}
+        self._settings = {"bootstrap.servers": server, "transactional.id": name, **TRANSACTIONAL, **settings}
         self._source = random.Random(name)
-        self._plans = Plans(name, self._source)
+        self._plans = Plans(name, self._source, keys)
         self._batches = Batches(everything)
         self._client = committed.client()
         self._reading = reading

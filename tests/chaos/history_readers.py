@@ -1,14 +1,14 @@
 """Clients of librdkafka that write down what they read: with `assign`, within transactions, as members of groups."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ottla.testing.history import History, Key, Poll
-from tests.chaos.history_load import CALL_SECONDS, KEYS, TOPICS, Progress, place
+from tests.chaos.history_load import CALL_SECONDS, KEYS, NO_SETTINGS, Progress, Settings, place
 from tests.chaos.pipeline_worker import QUICKLY
 
 POLL_MAX = 200
@@ -49,12 +49,21 @@ def poll_of(messages: Iterable[Message]) -> Poll:
 class Reader:
     """Reads all keys from their beginning, with `assign`."""
 
-    def __init__(self, server: str, history: History, isolation_level: str) -> None:
-        settings = {"bootstrap.servers": server, "isolation.level": isolation_level}
-        self._consumer = Consumer(CONSUMER | settings | {"enable.partition.eof": True})
-        self._consumer.assign([place(key) for key in KEYS])
+    def __init__(
+        self,
+        server: str,
+        history: History,
+        isolation_level: str,
+        *,
+        keys: Sequence[Key] = KEYS,
+        settings: Settings = NO_SETTINGS,
+    ) -> None:
+        own = {"bootstrap.servers": server, "isolation.level": isolation_level, "enable.partition.eof": True}
+        self._consumer = Consumer({**CONSUMER, **own, **settings})
+        self._keys = keys
+        self._consumer.assign([place(key) for key in keys])
         self._client = history.client()
-        self._client.assign(KEYS).ok()
+        self._client.assign(keys).ok()
         self.ends: dict[Key, int] = {}
         """Behind the last record that was read."""
 
@@ -66,7 +75,7 @@ class Reader:
     def read_to_the_end(self) -> None:
         """Of every key; then there is no more."""
         ended: set[Key] = set()
-        while ended != set(KEYS):
+        while ended != set(self._keys):
             for message in self._poll():
                 error = message.error()
                 if error is not None and error.code() == _AT_THE_END:
@@ -86,10 +95,10 @@ class Reading:
     """What a transactional producer reads within its transactions. What it read in one that was not committed it reads
     again: that one has not happened."""
 
-    def __init__(self, server: str) -> None:
-        settings = {"bootstrap.servers": server, "isolation.level": "read_committed"}
-        self._consumer = Consumer(CONSUMER | settings)
-        self._positions = dict.fromkeys(KEYS, 0)
+    def __init__(self, server: str, *, keys: Sequence[Key] = KEYS, settings: Settings = NO_SETTINGS) -> None:
+        own = {"bootstrap.servers": server, "isolation.level": "read_committed"}
+        self._consumer = Consumer({**CONSUMER, **own, **settings})
+        self._positions = dict.fromkeys(keys, 0)
         self._last: Poll = Poll({})
         self.go_back()
 
@@ -110,12 +119,21 @@ class Reading:
 class Group:
     """What all members of one group know together: the commits that were acknowledged."""
 
-    def __init__(self, server: str, name: str, protocol: str) -> None:
-        settings = {"bootstrap.servers": server, "group.id": name, "group.protocol": protocol}
-        self.settings = MEMBER | settings | {"isolation.level": "read_committed"}
+    def __init__(
+        self,
+        server: str,
+        name: str,
+        protocol: str,
+        *,
+        keys: Sequence[Key] = KEYS,
+        settings: Settings = NO_SETTINGS,
+    ) -> None:
+        own = {"bootstrap.servers": server, "group.id": name, "group.protocol": protocol}
+        self.settings = {**MEMBER, **own, "isolation.level": "read_committed", **settings}
         if protocol == "classic":
             self.settings |= CLASSIC
-        self.committed = dict.fromkeys(KEYS, 0)
+        self.keys = keys
+        self.committed = dict.fromkeys(keys, 0)
         self.forgotten: list[str] = []
         """Commits that were acknowledged, and that the next member did not find."""
         self.processes: set[int] = set()
@@ -123,7 +141,7 @@ class Group:
         self.is_waiting = False
         """Members commit nothing new: it would hide what was forgotten."""
         self._lock = threading.Lock()
-        self._observer = Consumer(MEMBER | settings | {"group.protocol": "classic"})
+        self._observer = Consumer({**MEMBER, **own, "group.protocol": "classic", **settings})
 
     def note_commit(self, offsets: Iterable[TopicPartition]) -> None:
         with self._lock:
@@ -137,12 +155,12 @@ class Group:
         self.is_waiting = True
         before = self.committed.copy()
         yield
-        for each in self._observer.committed([place(key) for key in KEYS], timeout=CALL_SECONDS):
+        for each in self._observer.committed([place(key) for key in self.keys], timeout=CALL_SECONDS):
             self.judge(key_of(each), before[key_of(each)], each.offset)
         self.is_waiting = False
 
     def judge(self, key: Key, committed: int, found: int) -> None:
-        if found < committed:
+        if committed and found < committed:  # where nothing was committed a negative offset is found
             self.forgotten.append(f"{key}: {committed} was committed, {found} was found")
 
     def has_reached(self, ends: dict[Key, int]) -> bool:
@@ -172,8 +190,9 @@ class Member:
         consumer, client = Consumer(self._group.settings), self._history.client()
         self._read.clear()
         self._group.processes.add(client.process)
-        consumer.subscribe(list(TOPICS), on_assign=self._take, on_revoke=self._give, on_lost=self._give)
-        client.subscribe(KEYS).ok()
+        topics = sorted({place(key).topic for key in self._group.keys})
+        consumer.subscribe(topics, on_assign=self._take, on_revoke=self._give, on_lost=self._give)
+        client.subscribe(self._group.keys).ok()
         while not (self._group.is_over or self.is_to_leave.is_set()):
             operation = client.poll()
             poll = poll_of(consumer.consume(POLL_MAX, timeout=POLL_SECONDS))

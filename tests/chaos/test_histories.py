@@ -2,8 +2,7 @@
 
 Idempotent producers, transactional ones, readers of both isolation levels and groups of both protocols write down all
 that they do and see while the broker dies at moments that chance chose. In the end new readers read everything, and the
-groups read on until they have committed the last record. Groups are judged apart from the other readers: what one of
-them never read it has skipped, whoever else may have read it.
+groups read on until they have committed the last record.
 
 `make chaos` runs more rounds and writes tests/chaos/HISTORIES.md.
 """
@@ -23,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.testing.checker import Report, check
 from ottla.testing.history import Action, History, Key, Operation, Outcome, Poll, Send, Value
 from ottla.testing.history_file import read_history, write_history
+from tests.chaos.histories import judged_apart, sends_of
 from tests.chaos.history_load import KEYS, TOPICS, Progress, Sender, Transactor
 from tests.chaos.history_readers import Group, Member, Reader, Reading
 from tests.chaos.processes import BrokerProcess
@@ -56,22 +56,8 @@ class Run:
     """What was done in each, until the broker was killed."""
 
     def histories(self) -> dict[str, list[Operation]]:
-        """What is judged on its own. Groups have the writes of all, and their own reads."""
-        members = {process for group in self.groups for process in group.processes}
-        found = {
-            "read_uncommitted": list(self.everything),
-            "read_committed": [each for each in self.committed if each.process not in members],
-        }
-        writes = [each._replace(steps=_sends(each)) for each in self.committed if _sends(each)]
-        for group in self.groups:
-            reads = [each for each in self.committed if each.process in group.processes]
-            name = f"a group, {group.settings['group.protocol']}"
-            found[name] = sorted(writes + reads, key=lambda each: each.number)
-        return found
-
-
-def _sends(operation: Operation) -> tuple[Send, ...]:
-    return tuple(step for step in operation.steps if isinstance(step, Send))
+        """What is judged on its own."""
+        return judged_apart(self.everything, self.committed, self.groups)
 
 
 def run(path: Path) -> Run:
@@ -199,7 +185,7 @@ def without(operations: list[Operation], sends: Iterable[Send]) -> list[Operatio
 
 def ended(operations: list[Operation], action: Action, outcome: Outcome) -> list[tuple[Send, ...]]:
     """What was sent by operations that ended like this, all of it with offsets."""
-    found = [_sends(each) for each in operations if (each.action, each.outcome) == (action, outcome)]
+    found = [sends_of(each) for each in operations if (each.action, each.outcome) == (action, outcome)]
     return [sends for sends in found if all(send.offset is not None for send in sends)]
 
 
