@@ -17,6 +17,7 @@ from ottla.broker.follower_offsets import leader_ranges
 from ottla.broker.follower_session import Asked, FollowerSession, Place
 from ottla.broker.peers import Peers
 from ottla.core.errors import ErrorCode, KafkaError, OttlaError
+from ottla.network.peer import Peer
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.replication.exchange import FetchAnswer, FetchQuestion
 from ottla.replication.following import Outcome
@@ -226,20 +227,21 @@ class Fetcher:
         )
         pauses = self._wait_ms() if self._due else config.replica_fetch_wait_max_ms
         request.max_wait_ms = min(config.replica_fetch_wait_max_ms, pauses)
-        response = await self._send(self._session.fill(request))
+        peer = await self._peers.to(self._leader, self)
+        response = await self._send(peer, self._session.fill(request))
         if response is None:
             return
         if self._session.answered(response):
             self._was_refused = False
             await self._apply(response)
+            peer.recycle()  # what came is written
         elif self._was_refused:
             raise KafkaError.of(response.error_code, "the fetch session was refused again")
         else:
             self._was_refused = True  # to start over at once is fine, once
 
-    async def _send(self, request: FetchRequest) -> FetchResponse | None:
+    async def _send(self, peer: Peer, request: FetchRequest) -> FetchResponse | None:
         """The answer; None if a partition has come meanwhile that is not to wait until a leader without news speaks."""
-        peer = await self._peers.to(self._leader, self)
         answer = await peer.post(request, timeout_ms=self._timeout_ms + request.max_wait_ms)
         while not answer.done():
             if not self._has_new:  # one may have come while we were connecting

@@ -169,6 +169,10 @@ class Peer(asyncio.BufferedProtocol):
         self._check_open(f"{api.name} v{version} was not sent")
         self._write(parts)
 
+    def recycle(self) -> None:
+        """Nobody looks at the records of earlier answers any more: their memory may take those of the next."""
+        self._inbox.recycle()
+
     def version_of(self, api: Api) -> int:
         """The highest version of an API that both sides speak."""
         ours = api.versions

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.core.errors import ProtocolError
-from ottla.network.inbox import RECEIVE_BYTES, Inbox
+from ottla.network.inbox import KEPT_BYTES_MAX, RECEIVE_BYTES, Inbox
 
 SIZES = st.sampled_from(
     [0, 1, 3, 100, 5000, RECEIVE_BYTES - 5, RECEIVE_BYTES - 4, RECEIVE_BYTES - 3, 200_000]
@@ -69,3 +69,57 @@ def test_a_size_that_cannot_be_is_refused_before_there_is_a_buffer(size):
     inbox.room()[:4] = struct.pack(">i", size)
     with pytest.raises(ProtocolError, match=f"frame of {size} bytes, 1000 allowed"):
         list(inbox.arrived(4))
+
+
+def large_frame(inbox: Inbox, body: bytes) -> memoryview:
+    data, frames = framed(body), []
+    while data:
+        room = inbox.room()[: len(data)]
+        room[:] = data[: len(room)]
+        data = data[len(room) :]
+        frames += inbox.arrived(len(room))
+    (frame,) = frames
+    assert isinstance(frame, memoryview)
+    return frame
+
+
+def test_memory_of_frames_that_are_done_with_takes_the_next():
+    inbox = Inbox()
+    first = large_frame(inbox, b"a" * 300_000)
+    inbox.recycle()
+    second = large_frame(inbox, b"b" * 200_000)
+    assert second == b"b" * 200_000
+    assert second.obj is first.obj
+
+
+def test_a_frame_that_somebody_may_still_look_at_keeps_its_memory():
+    inbox = Inbox()
+    first = large_frame(inbox, b"a" * 300_000)
+    inbox.recycle()
+    second = large_frame(inbox, b"b" * 300_000)  # in the place of the first, and not given back
+    third = large_frame(inbox, b"c" * 300_000)
+    assert first.obj is second.obj is not third.obj
+    assert second == b"b" * 300_000
+
+
+def test_what_is_under_way_is_not_given_back():
+    inbox = Inbox()
+    large_frame(inbox, b"a" * 300_000)
+    inbox.recycle()
+    inbox.room()[:10] = framed(b"b" * 300_000)[:10]
+    assert list(inbox.arrived(10)) == []
+    inbox.recycle()  # of frames that have come, there is none
+    rest = inbox.room()
+    rest[:] = b"b" * len(rest)
+    (frame,) = inbox.arrived(len(rest))
+    other = large_frame(inbox, b"c" * 300_000)
+    assert frame == b"b" * 300_000
+    assert other.obj is not frame.obj
+
+
+@pytest.mark.parametrize("size", [KEPT_BYTES_MAX + 1, 400_000])
+def test_no_memory_is_kept_that_is_too_large_or_too_small(size):
+    inbox = Inbox()
+    first = large_frame(inbox, b"a" * size)
+    inbox.recycle()
+    assert large_frame(inbox, b"b" * 500_000).obj is not first.obj
