@@ -124,6 +124,8 @@ class _Server:
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None and self.is_running, f"server {self.index} does not run"
         self.process.send_signal(number)
+        if number is signal.SIGSTOP:  # its threads do not all stand still at once
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def kill(self) -> None:
         if self.process is not None:
