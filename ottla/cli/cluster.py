@@ -13,6 +13,7 @@ COMMANDS = {
         "ottla.cli.cluster_health:health", "Say whether the cluster is healthy, or wait until it is."
     ),
     "brokers": Lazy("ottla.cli.cluster_brokers:brokers", "List the brokers, and what each leads and hosts."),
+    "reassign": Lazy("ottla.cli.cluster_reassign:reassign", "Move partitions to other brokers."),
     "elect": Lazy("ottla.cli.cluster_elect:elect", "Elect leaders now."),
 }
 
