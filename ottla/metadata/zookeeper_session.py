@@ -8,7 +8,8 @@ ever. What has to be tamed:
   session is the end of the object.
 - Its `_call` writes a byte to a socket pair for each request, and blocks when that is full, which on Linux it is after
   278 of them. So at most WINDOW requests are under way, and none is given to it while there is no connection.
-- It notices a silent server only while it has nothing to send. So nothing is asked while an answer is overdue.
+- It notices a silent server only while it has nothing to send. So the silence is measured here, as Java's client does,
+  and nothing is asked while an answer is overdue.
 - It takes the whole session timeout to try one server that drops packets. Then the session is over before the next one
   is tried. `_Handler` allows each a share of it.
 """
@@ -18,6 +19,7 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,6 +42,8 @@ RECONNECTION_S = 0.1
 _CONNECT_S_MAX = 2.0  # time for one SYN to be lost; then another server, or this one again
 _CLOSE_S = 3.0
 _RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 1.0}
+_SILENCE = 2 / 3  # of the session timeout, then there is time to try another server; kazoo's own share too
+_LOOKS = 8  # so often it is looked at before that is over
 _PIECE_BYTES = 1 << 20
 _STATES = {
     KazooState.CONNECTED: SessionState.CONNECTED,
@@ -76,12 +80,15 @@ class Session:
             logger=kazoo_logger,
         )
         self._client.add_listener(self._on_kazoo)
+        self._silence_s = timeout_s * _SILENCE
         self.state = SessionState.SUSPENDED
         self.on_state: Callable[[SessionState], None] = lambda state: None
         self.id = 0
         self._is_settled = asyncio.Event()  # connected, or over: who waits need not wait any longer
         self._room = asyncio.Semaphore(WINDOW)
+        self._in_flight_count = 0
         self._overdue_count = 0
+        self._was_silent = False
         self._ending: asyncio.Future[None] | None = None
 
     @property
@@ -92,6 +99,7 @@ class Session:
     async def begin(self, timeout_s: float) -> None:
         """Connect. Raises StoreUnavailable if that does not succeed in time."""
         self._client.start_async()
+        self._mind_the_silence()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_settled.wait(), timeout_s)
         self._check()
@@ -153,6 +161,7 @@ class Session:
         except BaseException:
             self._room.release()
             raise
+        self._in_flight_count += 1
         result.rawlink(lambda result: self.post(self._take, sent, result))
         return sent
 
@@ -160,6 +169,7 @@ class Session:
         if sent.is_answered:
             return  # kazoo sometimes says twice that it is closed
         sent.is_answered = True
+        self._in_flight_count -= 1
         self._overdue_count -= sent.is_overdue
         self._room.release()
         if not sent.future.done():
@@ -179,6 +189,17 @@ class Session:
             raise StoreUnavailable("there is no connection to ZooKeeper")
         if self._overdue_count:
             raise StoreUnavailable("ZooKeeper does not answer")
+
+    def _mind_the_silence(self) -> None:
+        """A server that says nothing although it was asked is given up while the session can still be saved."""
+        if self.state is SessionState.LOST:
+            return
+        is_silent = self._in_flight_count > 0 and self._handler.silent_s() > self._silence_s
+        # Twice, since after a pause of our own kazoo's thread needs a moment to take what has come meanwhile.
+        if is_silent and self._was_silent:
+            self._handler.drop()
+        self._was_silent = is_silent
+        self._loop.call_later(self._silence_s / _LOOKS, self._mind_the_silence)
 
     # --- the state ----------------------------------------------------------------------------------------------
 
@@ -237,26 +258,41 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         self._has_hung_up = False
 
     def create_connection(self, *arguments: Any, **options: Any) -> "_Connection":
-        if not self._has_hung_up:
-            options["timeout"] = self._connect_s
-            made = super().create_connection(*arguments, **options)
-            self._connection = _Connection(fileno=made.detach())
-        if self._has_hung_up or self._connection is None:
-            if self._connection is not None:
-                self._connection.close()
+        if self._has_hung_up:
             raise OSError("given up")
-        return self._connection
+        options["timeout"] = self._connect_s
+        made = super().create_connection(*arguments, **options)
+        connection = self._connection = _Connection(fileno=made.detach())
+        if self._has_hung_up:  # meanwhile
+            connection.close()
+            raise OSError("given up")
+        return connection
 
-    def hang_up(self) -> None:
-        """Drop the connection, and never make another."""
-        self._has_hung_up = True
+    def silent_s(self) -> float:
+        """How long the server has said nothing."""
+        return time.monotonic() - self._connection.heard_at if self._connection is not None else 0.0
+
+    def drop(self) -> None:
+        """Break the connection, if there is one. kazoo makes another."""
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
 
+    def hang_up(self) -> None:
+        """Break the connection, and never make another."""
+        self._has_hung_up = True
+        self.drop()
+
 
 class _Connection(socket.socket):
-    """Takes what there is: kazoo asks for as much as the peer has announced, and not every peer is ZooKeeper."""
+    """Remembers when it was heard last, and takes what there is: kazoo asks for as much as the peer has announced,
+    and not every peer is ZooKeeper."""
+
+    def __init__(self, *, fileno: int) -> None:
+        super().__init__(fileno=fileno)
+        self.heard_at = time.monotonic()
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        return super().recv(min(size, _PIECE_BYTES), flags)
+        data = super().recv(min(size, _PIECE_BYTES), flags)
+        self.heard_at = time.monotonic()
+        return data

@@ -145,6 +145,21 @@ class TestOutages:
 
         asyncio.run(scenario())
 
+    def test_a_server_that_says_nothing_is_given_up_also_by_those_who_ask_all_the_time(self, own_server):
+        async def scenario():
+            store = await open_store(own_server.connect_string, 1_500)
+            own_server.pause(0)
+            asked = []
+            async with asyncio.timeout(PATIENCE_S):
+                while store.session is CONNECTED:
+                    asked.append(asyncio.ensure_future(store.get("/")))
+                    await asyncio.sleep(0.02)
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            assert {type(each) for each in outcomes} == {StoreUnavailable}
+            await store.close()
+
+        asyncio.run(scenario())
+
     def test_closing_does_not_wait_for_a_server_that_does_not_answer(self, own_server, monkeypatch):
         monkeypatch.setattr(zookeeper_session, "_CLOSE_S", 0.1)
 

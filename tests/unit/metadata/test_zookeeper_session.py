@@ -69,6 +69,22 @@ def test_what_is_given_up_while_it_waits_for_a_connection_is_given_up_at_once():
     asyncio.run(scenario())
 
 
+def test_silence_counts_only_while_an_answer_is_due(monkeypatch):
+    async def scenario():
+        session = Session(parse("127.0.0.1:1"), 10)
+        drops = []
+        monkeypatch.setattr(session._handler, "silent_s", lambda: 1.0)
+        monkeypatch.setattr(session._handler, "drop", lambda: drops.append(1))
+        session._mind_the_silence()
+        assert not drops
+        session._in_flight_count = 1
+        while len(drops) < 2:  # it is looked at again and again
+            await asyncio.sleep(0.001)
+        await session.end()
+
+    asyncio.run(scenario())
+
+
 def test_a_peer_that_announces_a_gigabyte_gets_no_memory_for_it():
     left, right = socket.socketpair()
     with right, _Connection(fileno=left.detach()) as connection:
