@@ -9,7 +9,7 @@ NETS   := tests/simulation/test_explorer.py tests/simulation/test_mutants.py
 CAN_COMPILE = command -v cc >/dev/null && $(BIN)/python -c \
 	'import os, sysconfig; raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
-.PHONY: help run test test-pure test-compiled run-compiled sim explore chaos check format docs compat compiled bench clean
+.PHONY: help run test test-pure test-cluster test-compiled run-compiled sim explore chaos check format docs compat compiled bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,8 +45,12 @@ sim: $(VENV)/.test  ## Simulate clusters: SEEDS on objects, BROKER_SEEDS whole b
 explore: $(VENV)/.test  ## Draw new examples for the property tests, EXAMPLES=5000 of them for the log
 	OTTLA_EXPLORE=$(or $(EXAMPLES),2000) $(BIN)/pytest -q -n 2 --dist loadfile --timeout 3600 tests/property
 
-chaos: $(VENV)/.test  ## Kill brokers and workers under load, ROUNDS=20 times, and write tests/chaos/*.md
-	OTTLA_CHAOS_ROUNDS=$(or $(ROUNDS),20) $(BIN)/pytest -q --timeout 3600 tests/chaos
+test-cluster: $(VENV)/.test  ## Break a cluster of processes and a real ZooKeeper in every way, a few times each
+	$(BIN)/pytest -q tests/cluster
+
+chaos: $(VENV)/.test  ## Kill brokers and workers under load, ROUNDS=20 times, break clusters; write tests/chaos/*.md
+	rm -rf build/cluster
+	OTTLA_CHAOS_ROUNDS=$(or $(ROUNDS),20) $(BIN)/pytest -q --timeout 3600 tests/chaos tests/cluster
 
 check: $(VENV)/.test  ## Lint, format, types, layers, house rules, generated documentation
 	$(BIN)/ruff check -q .

@@ -8,10 +8,15 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from ottla.broker.coordinators import place_of
+from ottla.testing import zookeeper
 from ottla.testing.zookeeper import ZooKeeper
+from tests.cluster import hosts
 from tests.cluster.brokers import BrokerHost, wait_until
 from tests.cluster.hosts import Host, Network
+from tests.cluster.power import mounted
 from tests.cluster.state import UNREADABLE, ClusterState, read_state
 
 BROKERS, ZOOKEEPERS = 3, 3
@@ -40,11 +45,21 @@ SETTINGS: Mapping[str, object] = {
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
-class FaultyCluster:
-    """The cluster, and the handles by which it is broken."""
+def ensure() -> None:
+    """Skip the test where there can be no such cluster."""
+    hosts.ensure()
+    try:
+        zookeeper.ensure()
+    except zookeeper.Unavailable as reason:
+        pytest.skip(str(reason))
 
-    def __init__(self, path: Path) -> None:
+
+class FaultyCluster:
+    """The cluster, and the handles by which it is broken. If it is forgetful, so are the disks of its brokers."""
+
+    def __init__(self, path: Path, *, is_forgetful: bool = False) -> None:
         self.path = path
+        self._is_forgetful = is_forgetful
         self.network = Network()
         self.brokers: dict[int, BrokerHost] = {}
         self._stack = contextlib.ExitStack()
@@ -62,7 +77,7 @@ class FaultyCluster:
                 )
             )
             for number in range(1, BROKERS + 1):
-                self.brokers[number] = self._broker(number)
+                self.brokers[number] = self._broker(number, stack)
                 stack.callback(self.brokers[number].kill)
             for broker in self.brokers.values():
                 broker.launch()
@@ -71,8 +86,10 @@ class FaultyCluster:
             self._stack = stack.pop_all()
         return self
 
-    def _broker(self, number: int) -> BrokerHost:
+    def _broker(self, number: int, stack: contextlib.ExitStack) -> BrokerHost:
         host, data = self.network.add(f"broker-{number}"), self.path / f"broker-{number}"
+        if self._is_forgetful:
+            stack.enter_context(mounted(data))
         output = self.path / f"broker-{number}.txt"
         return BrokerHost(host, number, self.zookeeper.connect_string, data, output, SETTINGS)
 
@@ -102,6 +119,9 @@ class FaultyCluster:
     def coordinator_of(self, name: str, topic: str) -> BrokerHost:
         """Of a group if `topic` is GROUPS, of a transactional id if it is TRANSACTIONS."""
         return self.leader_of(topic, place_of(name, COORDINATOR_PARTITIONS))
+
+    def is_in_sync(self, broker: BrokerHost, topic: str) -> bool:
+        return broker.number in self.state().partitions[topic, 0].isr
 
     def controller(self) -> BrokerHost:
         number = self.state().controller

@@ -6,7 +6,7 @@ read on until they have committed the last record, and the checker judges.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -43,7 +43,7 @@ class Load:
         self.everything, self.committed = History(), History()
         self.progress = Progress()
         self.transactional_ids = [f"{name}-writer", f"{name}-copier"]
-        self._server = server
+        self._name, self._server = name, server
         self.pulse = Pulse(server, self.everything, self.committed, self.keys, CLIENT)
         self.groups = [
             Group(server, f"{name}-{protocol}", protocol, keys=self.keys, settings=CLIENT)
@@ -53,7 +53,7 @@ class Load:
     @contextmanager
     def running(self) -> Iterator[None]:
         """While this is open the clients do what they do; at its end all that was written has been read."""
-        self._create_topics()
+        self._create_topics(self.topics)
         with ThreadPoolExecutor(CLIENTS_MAX) as pool:
             members = [Member(group, self.committed) for group in self.groups for _ in range(2)]
             writers = [pool.submit(client.run, self.progress) for client in self._clients()]
@@ -81,9 +81,16 @@ class Load:
             Reader(self._server, self.committed, "read_committed", **to),
         ]
 
-    def _create_topics(self) -> None:
+    def create_ballast(self) -> str:
+        """A topic of one partition that nobody reads. It goes with the others."""
+        topic = f"{self._name}-ballast"
+        self._create_topics({topic: 1})
+        self.topics[topic] = 1
+        return topic
+
+    def _create_topics(self, partitions: Mapping[str, int]) -> None:
         settings = {"min.insync.replicas": str(IN_SYNC_MIN)}
-        topics = [NewTopic(topic, n, REPLICAS, config=settings) for topic, n in self.topics.items()]
+        topics = [NewTopic(topic, n, REPLICAS, config=settings) for topic, n in partitions.items()]
         admin = self._admin()
         for future in admin.create_topics(topics, operation_timeout=ADMIN_SECONDS).values():
             future.result()

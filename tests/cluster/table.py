@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ottla.testing.checker import Report
 from tests.cluster.cluster import BROKERS, SESSION_TIMEOUT_MS, ZOOKEEPERS
-from tests.cluster.faults import FAULTS, Fault
+from tests.cluster.faults import FAULTS, POWER_LOSS, Fault
+from tests.cluster.load import Load
 
 PAGE = Path(__file__).parent.parent / "chaos" / "CLUSTER.md"
 LINES = Path("build") / "cluster"
@@ -57,6 +58,11 @@ class Line:
         self.operations = sum(reports[name].operations for name in ("read_uncommitted", "read_committed"))
         self.anomalies = sum(sum(r.counts[kind] for kind in r.broken) for r in reports.values())
 
+    def note_load(self, load: Load) -> None:
+        self.acknowledged = load.acknowledged()
+        self.transactions = load.progress.counts["transactions"]
+        self.commits = load.progress.counts["commits"]
+
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.rounds} rounds, {self.operations:,} operations, {self.acknowledged:,} records "
@@ -71,7 +77,9 @@ def write(line: Line) -> None:
     LINES.mkdir(parents=True, exist_ok=True)
     (LINES / f"{line.name}.json").write_text(json.dumps(asdict(line)))
     kept = {path.stem: Line(**json.loads(path.read_text())) for path in LINES.glob("*.json")}
-    PAGE.write_text(page([(fault, kept[fault.name]) for fault in FAULTS if fault.name in kept]))
+    PAGE.write_text(
+        page([(fault, kept[fault.name]) for fault in (*FAULTS, POWER_LOSS) if fault.name in kept])
+    )
 
 
 def page(lines: list[tuple[Fault, Line]]) -> str:
