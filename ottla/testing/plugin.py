@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a fresh broker per test, or one for the whole run.
+"""Fixtures for pytest: a fresh broker per test, or one for the whole run, or a cluster.
 
     def test_orders_are_written(kafka_broker):
         shop = Shop(kafka_broker.bootstrap_server)
@@ -15,8 +15,10 @@ import pytest
 
 if TYPE_CHECKING:
     from ottla.testing.broker import Broker
+    from ottla.testing.cluster import Cluster
 
 MARK = "kafka_broker"
+CLUSTER_MARK = "kafka_cluster"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +26,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{MARK}(memory=False, config={{}}, ...): how the broker of the fixture `kafka_broker` is set up; "
         "takes what ottla.testing.Broker takes",
+    )
+    config.addinivalue_line(
+        "markers",
+        f"{CLUSTER_MARK}(nodes=3, config={{}}, ...): how the cluster of the fixture `kafka_cluster` is set up; "
+        "takes what ottla.testing.Cluster takes",
     )
 
 
@@ -50,3 +57,13 @@ def kafka_broker_session() -> "Iterator[Broker]":
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+    """A cluster of brokers, each a process of its own. `bootstrap_servers` is where clients connect."""
+    from ottla.testing.cluster import Cluster
+
+    mark = request.node.get_closest_marker(CLUSTER_MARK)
+    with Cluster(**(mark.kwargs if mark else {})) as cluster:
+        yield cluster
