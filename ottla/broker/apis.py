@@ -72,6 +72,7 @@ SERVED: dict[int, Served] = {
         Served(28, 0, 5),  # TxnOffsetCommit
         Served(32, 0, 4),  # DescribeConfigs
         Served(33, 0, 2),  # AlterConfigs
+        Served(34, 0, 2),  # AlterReplicaLogDirs
         Served(35, 0, 5),  # DescribeLogDirs
         Served(37, 0, 3),  # CreatePartitions
         Served(42, 0, 2),  # DeleteGroups

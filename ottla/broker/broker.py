@@ -25,6 +25,7 @@ from ottla.broker.election import ControllerHost
 from ottla.broker.gauges import follow_gauges
 from ottla.broker.hosting import controller_host
 from ottla.broker.listeners import Listener, listeners_of, parse_address
+from ottla.broker.log_dir_moves import LogDirMoves
 from ottla.broker.metadata import Metadata
 from ottla.broker.metrics import BrokerMetrics, TopicMeters
 from ottla.broker.observers import Observer
@@ -117,6 +118,7 @@ class Broker:
         self.upkeep = Upkeep(self.replicas, config, self.clock, self.files, self.sober_clock)
         self.configs.on_retention_changed = self.upkeep.look_at
         self.configs.on_commitment_changed = self.replicas.reconfigured
+        self.log_dir_moves = LogDirMoves(self)
         self.openers = ThreadPoolExecutor(_OPENERS, "open-batches")
         self.listeners: list[Listener] = []
         self.http_port: int | None = None
@@ -169,8 +171,8 @@ class Broker:
         stored = await self.controller.open()
         self._directories.sign(stored.cluster_id)
         self.why_not_ready = "it opens its logs"
-        await _finish(asyncio.to_thread(self.replicas.open, paths, self._on_progress))
         self.replicas.offline |= self._directories.unusable
+        await _finish(asyncio.to_thread(self.replicas.open, paths, self._on_progress))
         self.replicas.forget_strays(stored.topics, stored.lost)
         self.replicas.on_failed, self.replicas.on_all_failed = self._some_failed, self._all_failed
         self.why_not_ready = "it waits for the controller"
@@ -349,6 +351,8 @@ class Broker:
             self.replication.moved(partition)
         if self._has_cleaning and partition.is_stopped:
             self.cleaning.give_up(partition.topic_partition)
+        if self.replicas.unfinished:
+            self.log_dir_moves.begin_anew(partition)
         if partition.topic_partition.topic in INTERNAL_TOPICS:
             self.coordination.follow(partition)
 

@@ -7,7 +7,7 @@ such keys are refused, or not known and warned about.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ottla.core.config import Bytes, Config, Duration, Key, Long, Scope, Words, between
+from ottla.core.config import Bytes, Config, Duration, Key, Scope, Words, between
 from ottla.core.key import attribute_of
 from ottla.core.values import INT16_MAX, INT32_MAX
 
@@ -102,7 +102,6 @@ _CHANGEABLE: list[_Row] = [
         "connections are cheap to refuse: see `max.connections`",
     ),
     ("metric.reporters", Words, (), "metrics are Prometheus', see `http.listen`"),
-    ("replica.alter.log.dirs.io.max.bytes.per.second", Long, 2**63 - 1, _QUOTA),
 ]
 
 

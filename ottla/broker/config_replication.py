@@ -100,6 +100,15 @@ class ReplicationConfig(Config):
         doc="Bytes per second that are fetched here of partitions that `follower.replication.throttled.replicas` "
         "of their topics names.",
     )
+    replica_alter_log_dirs_io_max_bytes_per_second = Key(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        Long,
+        _NO_LIMIT,
+        at_least(0),
+        scope=Scope.CLUSTER_WIDE,
+        doc="Bytes per second that are copied here between log directories, for all replicas together that are being "
+        "moved from one to another.",
+    )
     replication_quota_window_num = Key(
         "replication.quota.window.num",
         int,

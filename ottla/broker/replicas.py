@@ -16,7 +16,7 @@ from ottla.core.ids import TopicPartition
 from ottla.replication.leading import LAG_MS
 from ottla.replication.partition import Partition
 from ottla.replication.state import NO_EPOCH, PartitionState
-from ottla.storage import checkpoints
+from ottla.storage import checkpoints, leftovers
 from ottla.storage.check import CorruptLog
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
@@ -75,6 +75,14 @@ class Replicas:
         """Called when this broker may have become leader of a partition, or ceased to be it."""
         self.before_release: Callable[[TopicPartition], Awaitable[None]] = _nothing
         """Called before a log is let go: returns when nobody works on its files behind our back."""
+        self.end_move: Callable[[TopicPartition], Awaitable[None]] = _nothing
+        """Called before that: a replica that goes is not moved any more."""
+        self.end_moves: Callable[[], Awaitable[None]] = _no_moves
+        """Called when the directories are to be let go."""
+        self.preferred: dict[TopicPartition, LogDirectory] = {}
+        """Where replicas are to be created that are not here yet, for those that somebody named a directory for."""
+        self.unfinished: dict[TopicPartition, LogDirectory] = {}
+        """Replicas that were being moved when the last broker of these directories ended, and where to."""
         self._topic_ids: dict[TopicPartition, uuid.UUID] = {}
         """Of the logs that were found at the start."""
 
@@ -95,6 +103,7 @@ class Replicas:
         if not self.directories:
             reasons = "; ".join(f"{path}: {reason}" for path, reason in self.offline.items())
             raise ConfigError(f"no log directory can be used: {reasons}")
+        self.unfinished = leftovers.settle(self.directories, are_all_here=not self.offline)
 
     @property
     def was_clean(self) -> bool:
@@ -148,6 +157,7 @@ class Replicas:
 
     async def end_syncs(self) -> None:
         """Return when no thread works on the disk any more: a sync that fails must be known before logs are closed."""
+        await self.end_moves()
         for commit in list(self._commits.values()):
             await commit.end()
         while self._steps:
@@ -310,7 +320,9 @@ class Replicas:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory has failed")
         if not state.is_new:
             logger.warning("%s should be here and is not: it starts empty", topic_partition)
-        directory = min(counts, key=lambda each: counts[each])
+        directory = self.preferred.pop(topic_partition, None)
+        if directory not in counts:
+            directory = min(counts, key=lambda each: counts[each])
         counts[directory] += 1
         try:
             await self._run(directory, directory.begin_create(topic_partition, state.topic_id))
@@ -346,6 +358,7 @@ class Replicas:
         if partition is not None:
             partition.stop()
             self.on_moved(partition)
+            await self.end_move(topic_partition)
             await self.before_release(topic_partition)
             await self.commit_of(partition.log).end()
             self._forget(topic_partition)
@@ -450,6 +463,10 @@ class Replicas:
 
 async def _nothing(topic_partition: TopicPartition) -> None:
     """Nobody does."""
+
+
+async def _no_moves() -> None:
+    """There are none."""
 
 
 def _few(partitions: Sequence[TopicPartition]) -> tuple[int, str]:

@@ -45,6 +45,10 @@ class LeaderEpochs:
                 raise ProtocolError(f"{self._path}: epoch {after.epoch} does not follow {before.epoch}")
         self.entries = entries
 
+    def renamed(self, directory: str) -> None:
+        """The directory was renamed, and the file with it."""
+        self._path = f"{directory}/{FILE_NAME}"
+
     @property
     def latest(self) -> int | None:
         return self.entries[-1].epoch if self.entries else None

@@ -140,6 +140,7 @@ class GroupCommit:
         self._files = files
         self._running: asyncio.Task[None] | None = None
         self._has_ended = False
+        self._paused: asyncio.Event | None = None
         self.on_synced: Callable[[], object] = lambda: None
         """Called when more of the log is on the disk."""
 
@@ -160,13 +161,29 @@ class GroupCommit:
             if self._running is None:
                 if self._has_ended:
                     raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is not in use any more")
+                if self._paused is not None:
+                    await self._paused.wait()
+                    continue
                 self._running = asyncio.create_task(self._flush(), name="flush")
             # Shielded: a caller that gives up must not take the sync away from the others.
             await asyncio.shield(self._running)
 
+    async def pause(self) -> None:
+        """Return when no sync is under way. Whoever asks for one waits for `resume`."""
+        if self._paused is None:
+            self._paused = asyncio.Event()
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
+    def resume(self) -> None:
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.set()
+
     async def end(self) -> None:
         """Begin no more syncs, and return when none is under way."""
         self._has_ended = True
+        self.resume()
         if self._running is not None:
             await asyncio.wait([self._running])
 

@@ -141,6 +141,12 @@ class SortedEntries:
             self._files.rename(self.path, path)
         self.path = path
 
+    def renamed(self, path: str) -> None:
+        """The directory around it was renamed, and so it was."""
+        self.path = path
+        if self._file is not None:
+            self._file.path = path
+
     def _forget(self) -> None:
         self._pending.clear()
         self._page_keys, self._page = [], (-1, b"")

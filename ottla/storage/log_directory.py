@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ottla.core.errors import KafkaError, ProtocolError
 from ottla.core.ids import DirectoryState, PartitionDirectory, TopicPartition
-from ottla.storage import checkpoints
+from ottla.storage import checkpoints, relocation
 from ottla.storage.config import TopicConfig
 from ottla.storage.files import Files
 from ottla.storage.log import Log
@@ -32,6 +32,8 @@ class LogDirectory:
         self._config_of = config_of
         self.logs: dict[TopicPartition, Log] = {}
         self.damaged: dict[TopicPartition, CorruptLog] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        """Copies of logs in other directories, which are to lie here."""
         self.clean_broker_epoch: int | None = None
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
@@ -39,6 +41,8 @@ class LogDirectory:
         self._cleaned: dict[TopicPartition, int] = {}
         self.cuts: Counter[TopicPartition] = Counter()
         """How often a log has lost its end: what somebody has read of it before may not be there any more."""
+        self.on_cut: dict[TopicPartition, Callable[[int], None]] = {}
+        """Who copies a log is told before it loses what lies at an offset and behind it."""
         self._offset_files = {
             name: checkpoints.OffsetFile(files, f"{path}/{name}") for name in checkpoints.OFFSETS
         }
@@ -83,17 +87,21 @@ class LogDirectory:
         self, partition: TopicPartition, topic_id: uuid.UUID | None = None
     ) -> list[Callable[[], None]]:
         """The same without waiting for the disk: a thread has to run what this returns, then the owner `end_create`."""
-        assert partition not in self.logs, f"{partition} is here already"
-        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks, self._cleaned):
-            offsets.pop(partition, None)  # of an earlier partition of that name
-        # A start that lies beyond the end of the new log would let the next start drop all of its records.
-        stale = [name for name, file in self._offset_files.items() if file.may_name(partition)]
-        make = functools.partial(self._make, partition, topic_id)
-        return [*self.begin_checkpoint(*stale, always=True), make]
+        make = functools.partial(self._make, partition, topic_id, f"{self.path}/{partition}")
+        return [*self._begin_to_forget(partition), make]
 
-    def _make(self, partition: TopicPartition, topic_id: uuid.UUID | None) -> None:
-        path = f"{self.path}/{partition}"
-        if self._files.exists(path) and not self._is_begun_only(path):
+    def _begin_to_forget(self, partition: TopicPartition) -> list[Callable[[], None]]:
+        """Nothing is to be known of an earlier partition of that name: a start that lies beyond the end of the new log
+        would let the next start drop all of its records."""
+        assert partition not in self.logs and partition not in self.futures, f"{partition} is here already"
+        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks, self._cleaned):
+            offsets.pop(partition, None)
+        stale = [name for name, file in self._offset_files.items() if file.may_name(partition)]
+        return self.begin_checkpoint(*stale, always=True)
+
+    def _make(self, partition: TopicPartition, topic_id: uuid.UUID | None, path: str) -> None:
+        live = f"{self.path}/{partition}"
+        if self._files.exists(live) and not self._is_begun_only(live):
             self._rename(
                 partition, "stray"
             )  # of a topic that had this name before: it is kept, out of the way
@@ -114,7 +122,65 @@ class LogDirectory:
         assert log is not None, "an empty log is not damaged"
         return log
 
-    def topic_id(self, partition: TopicPartition) -> uuid.UUID | None:
+    def begin_future(
+        self, partition: TopicPartition, topic_id: uuid.UUID | None, path: str
+    ) -> list[Callable[[], None]]:
+        """A directory for a copy of a log that lies elsewhere: a thread has to run what this returns."""
+        return [*self._begin_to_forget(partition), functools.partial(self._make, partition, topic_id, path)]
+
+    def put_in_place(self, partition: TopicPartition, log: Log, source: "LogDirectory") -> Log:
+        """Let our future log be the partition's, in one step that lasts on return: `log`, which lay in `source`, lies
+        here from now on. Returns what it was made of before, which still has its name in `source`.
+
+        Raises OSError if the disk refuses; then all is as before, as far as anybody can tell."""
+        future = self.futures[partition]
+        path, before = f"{self.path}/{partition}", future.directory
+        if self._is_begun_only(path):  # of a partition that was ordered once, and never came
+            self._remove_whole(str(partition))
+        self._files.rename(before, path)
+        try:
+            self._files.sync_directory(self.path)
+        except OSError:
+            self._files.rename(path, before)
+            raise
+        relocation.renamed(future, path)
+        relocation.exchange(log, future)
+        del self.futures[partition], source.logs[partition]
+        source._cleaned.pop(partition, None)
+        self._own(partition, log)
+        return future
+
+    def note_cleaned_elsewhere(self, partition: TopicPartition, source: "LogDirectory") -> None:
+        """Our future log is compacted as far as the one that it is copied from."""
+        offset = source._cleaned.get(partition)
+        if offset is not None:
+            self._cleaned[partition] = offset
+
+    def retire(self, partition: TopicPartition, log: Log) -> str:
+        """What a log was made of before it moved goes out of the way; it lasts on return. May run in a thread."""
+        path = self._rename(partition, "delete")
+        relocation.renamed(log, path)
+        return path
+
+    def discard(self, name: str, state: DirectoryState) -> str:
+        """Rename a directory of ours so that nobody takes it for a log; it lasts on return. Returns its new name."""
+        found = PartitionDirectory.parse(name)
+        assert found is not None, f"{name} is a directory of a partition"
+        renamed = str(found._replace(state=state, unique=uuid.uuid4().hex))
+        self._files.rename(f"{self.path}/{name}", f"{self.path}/{renamed}")
+        self._files.sync_directory(self.path)
+        return renamed
+
+    def has(self, name: str) -> bool:
+        return self._files.exists(f"{self.path}/{name}")
+
+    def left_futures(self) -> dict[str, TopicPartition]:
+        """The names of copies that were never put in place, and what they are copies of."""
+        found = ((name, PartitionDirectory.parse(name)) for name in self._files.names(self.path))
+        return {name: each.partition for name, each in found if each is not None and each.state == "future"}
+
+    def topic_id(self, partition: TopicPartition | str) -> uuid.UUID | None:
+        """Of a live log, or of a directory that has another name. Raises ProtocolError if that makes no sense."""
         return checkpoints.read_partition_metadata(self._files, f"{self.path}/{partition}")
 
     def delete(self, partition: TopicPartition) -> str:
@@ -153,10 +219,13 @@ class LogDirectory:
         """Remove the files of deleted partitions, or of those in `names`; how many. May run in a thread."""
         doomed = self.deleted() if names is None else list(names)
         for name in doomed:
-            for file in self._files.names(f"{self.path}/{name}"):
-                self._files.remove(f"{self.path}/{name}/{file}")
-            self._files.remove_directory(f"{self.path}/{name}")
+            self._remove_whole(name)
         return len(doomed)
+
+    def _remove_whole(self, name: str) -> None:
+        for file in self._files.names(f"{self.path}/{name}"):
+            self._files.remove(f"{self.path}/{name}/{file}")
+        self._files.remove_directory(f"{self.path}/{name}")
 
     def checkpoint(self) -> None:
         """Write down recovery points, starts and high watermarks of all logs, and up to where they are compacted."""
@@ -170,21 +239,24 @@ class LogDirectory:
         return [write for write in begun if write is not None]
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        logs = (
+            self.logs | self.futures if self.futures else self.logs
+        )  # what becomes of a copy must be known before it is put in place
         if name == checkpoints.RECOVERY_POINT:
-            points = {p: log.recovery_point for p, log in self.logs.items()}
+            points = {p: log.recovery_point for p, log in logs.items()}
             return self._of_damaged(self._recovery_points) | points
         if name == checkpoints.CLEANER:
-            known = self.logs.keys() | self.damaged.keys()
+            known = logs.keys() | self.damaged.keys()
             return {p: offset for p, offset in self._cleaned.items() if p in known}
         if name == checkpoints.LOG_START:
             # A start that the names of the files tell anyway need not be written.
             moved = {
                 p: log.log_start_offset
-                for p, log in self.logs.items()
+                for p, log in logs.items()
                 if log.log_start_offset > log.segments[0].base_offset
             }
             return self._of_damaged(self._log_starts) | moved
-        marks = {p: log.high_watermark for p, log in self.logs.items()}
+        marks = {p: log.high_watermark for p, log in logs.items()}
         return self._of_damaged(self._high_watermarks) | marks
 
     def cleaned_to(self, partition: TopicPartition) -> int | None:
@@ -244,11 +316,14 @@ class LogDirectory:
             logger.error("%s is set aside: %s", partition, error)
             self.damaged[partition] = error
             return None
+        self._own(partition, log)
+        self.cleaned_to(partition)  # judged now: a log that lost its end may soon have grown beyond it again
+        return log
+
+    def _own(self, partition: TopicPartition, log: Log) -> None:
         log.before_truncation = self._checkpoint_recovery_points
         log.before_cut = functools.partial(self._before_cut, partition)
         self.logs[partition] = log
-        self.cleaned_to(partition)  # judged now: a log that lost its end may soon have grown beyond it again
-        return log
 
     def _checkpoint_recovery_points(self) -> None:
         self._offset_files[checkpoints.RECOVERY_POINT].write(self._offsets(checkpoints.RECOVERY_POINT))
@@ -256,6 +331,8 @@ class LogDirectory:
     def _before_cut(self, partition: TopicPartition, offset: int) -> None:
         """What will be written in place of the cut batches was never compacted."""
         self.cuts[partition] += 1
+        if (told := self.on_cut.get(partition)) is not None:
+            told(offset)
         if self._cleaned.get(partition, 0) > offset:
             self._cleaned[partition] = offset
             self._offset_files[checkpoints.CLEANER].write(self._offsets(checkpoints.CLEANER))

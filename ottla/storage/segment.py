@@ -350,6 +350,12 @@ class Segment:
             self._files.rename(self.path, self.path + suffix)
         self.path += suffix
 
+    def renamed(self, path: str) -> None:
+        """The directory around its log was renamed; indexes are the caller's."""
+        self.path = path
+        if self._file is not None:
+            self._file.path = path
+
     def remove(self) -> None:
         self._removed = True
         self.abandon()

@@ -128,6 +128,12 @@ class TxnIndex:
             self._files.rename(self.path, path)
         self.path = path
 
+    def renamed(self, path: str) -> None:
+        """The directory around it was renamed, and so it was."""
+        self.path = path
+        if self._file is not None:
+            self._file.path = path
+
     def _read(self) -> list[AbortedTxn]:
         if not self._files.exists(self.path):
             return []

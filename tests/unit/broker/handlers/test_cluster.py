@@ -20,7 +20,7 @@ def directory(path, **sizes):
         )
         for name, size in sizes.items()
     }
-    return SimpleNamespace(path=str(path), logs=logs)
+    return SimpleNamespace(path=str(path), logs=logs, futures={})
 
 
 def broker_on(*directories, offline=()):
