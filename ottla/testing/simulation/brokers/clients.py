@@ -248,6 +248,7 @@ class Reader(Client):
         super().__init__(told, name)
         self.offset = 0
         self.read = 0
+        self.seen: set[str] = set()
         self.is_done = False
         self._work = work
         self._history = history
@@ -292,9 +293,10 @@ class Reader(Client):
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._begin_again(broker)
             raise Unanswered(f"error {code}")
-        values = self._take(told.records or b"")
+        values = self._take(told.records or b"", told.aborted_transactions or ())
         if values:
             self.read += len(values)
+            self.seen.update(value for _, value in values)
             self.world.note(f"{self.name} reads from {broker} up to {self.offset}")
             self._history.poll().ok([Poll({str(self._work.partition): values})])
 
@@ -305,11 +307,20 @@ class Reader(Client):
             self.world.violate("what was read stays", sentence)
         self.offset = 0
 
-    def _take(self, data: Any) -> list[tuple[int, str]]:
-        values = []
+    def _take(self, data: Any, aborted: Sequence[Any]) -> list[tuple[int, str]]:
+        """As a consumer does: no markers, and nothing of transactions that were aborted."""
+        values, skipped = [], set[int]()
+        to_come = sorted(aborted, key=lambda each: each.first_offset)
         for position, header in iter_batches(data, partial=True):
-            for record in records_of(data, position):
-                if record.offset >= self.offset and not header.is_control:
-                    values.append((record.offset, (record.value or b"").decode()))
+            while to_come and to_come[0].first_offset <= header.last_offset:
+                skipped.add(to_come.pop(0).producer_id)
+            if header.is_control:
+                skipped.discard(header.producer_id)
+            elif not header.is_transactional or header.producer_id not in skipped:
+                values += [
+                    (record.offset, (record.value or b"").decode())
+                    for record in records_of(data, position)
+                    if record.offset >= self.offset
+                ]
             self.offset = max(self.offset, header.next_offset)
         return values

@@ -10,12 +10,17 @@ from types import FunctionType
 from typing import Any
 
 from ottla.broker.election import ControllerHost
+from ottla.broker.markers import MarkerWriter
 from ottla.broker.orders import Orders
+from ottla.broker.remote_markers import MarkerRouter
+from ottla.broker.remote_verification import RemoteVerification
 from ottla.core.errors import KafkaError
 from ottla.replication.exchange import FetchAnswer
 from ottla.replication.following import Following, Outcome
 from ottla.replication.partition import Partition
 from ottla.testing.simulation.world import World
+from ottla.transactions.shard import TransactionShard
+from ottla.transactions.states import State
 
 
 @contextlib.contextmanager
@@ -26,6 +31,10 @@ def listening(world: World) -> Iterator[None]:
         (Partition, "append", _appends),
         (ControllerHost, "alter_partitions", _alterations),
         (Orders, "follow", _orders),
+        (RemoteVerification, "ask", _vouching),
+        (MarkerRouter, "_write_at", _markers),
+        (MarkerWriter, "_append", _marked),
+        (TransactionShard, "activate", _successors),
     ]
     with contextlib.ExitStack() as stack:
         for owner, name, wrap in wrappers:
@@ -82,5 +91,50 @@ def _orders(world: World, follow: Callable[..., Any]) -> Callable[..., Any]:
         except KafkaError as error:
             world.sometimes(f"an order is refused ({int(error.code)})")
             raise
+
+    return heard
+
+
+def _vouching(world: World, ask: Callable[..., Any]) -> Callable[..., Any]:
+    async def heard(vouching: RemoteVerification, *asked: Any, **how: Any) -> Any:
+        codes = await ask(vouching, *asked, **how)
+        for code in set(codes.values()):
+            world.sometimes("another broker vouches" if not code else f"another broker refuses ({int(code)})")
+        return codes
+
+    return heard
+
+
+def _markers(world: World, write: Callable[..., Any]) -> Callable[..., Any]:
+    async def heard(router: MarkerRouter, leader: int, marker: Any) -> Any:
+        codes = await write(router, leader, marker)
+        for code in sorted(set(codes.values())):
+            world.sometimes(
+                "another broker writes markers" if not code else f"a marker is not written ({int(code)})"
+            )
+        return codes
+
+    return heard
+
+
+def _marked(world: World, append: Callable[..., Any]) -> Callable[..., Any]:
+    def heard(writer: MarkerWriter, place: Any, marker: Any) -> Any:
+        try:
+            return append(writer, place, marker)
+        except KafkaError as error:
+            world.sometimes(f"a marker is refused ({int(error.code)})")
+            raise
+
+    return heard
+
+
+def _successors(world: World, activate: Callable[..., Any]) -> Callable[..., Any]:
+    def heard(shard: TransactionShard, now: Any) -> None:
+        activate(shard, now)
+        states = {each.state for each in shard._transactions.values()}
+        if any(state.is_prepared for state in states):
+            world.sometimes("a coordinator ends what another has decided")
+        if State.ONGOING in states:
+            world.sometimes("a coordinator takes over an open transaction")
 
     return heard

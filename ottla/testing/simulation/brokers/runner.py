@@ -16,6 +16,8 @@ from ottla.testing.simulation.brokers.ears import listening
 from ottla.testing.simulation.brokers.faults import Faults
 from ottla.testing.simulation.brokers.invariants import Invariants
 from ottla.testing.simulation.brokers.node import SimBroker
+from ottla.testing.simulation.brokers.outcomes import Outcomes
+from ottla.testing.simulation.brokers.transactions import Transactions
 from ottla.testing.simulation.brokers.truth import Truth
 from ottla.testing.simulation.cluster.profiles import PROFILES, Profile
 from ottla.testing.simulation.cluster.schedule import FAULTS_UNTIL_MS, Schedule, Work, draw
@@ -32,10 +34,11 @@ _AFTERWARDS_MS = 600
 _STRAGGLERS = 0.15
 """Behind a late message all others of its connection are late, too: so there are fewer of them."""
 _SETTINGS: dict[str, object] = {
+    "metadata.store.connect": "store:2181",
     "default.replication.factor": 3,
     "min.insync.replicas": 2,
-    "offsets.topic.num.partitions": 2,
-    "transaction.state.log.num.partitions": 2,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
     "log.cleaner.backoff.ms": 3_600_000,
     "log.segment.delete.delay.ms": 500,
     "replica.lag.time.max.ms": 1_000,
@@ -98,6 +101,9 @@ class Run:
         self.admin = Administrator(self.told)
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
+        self.last: list[Reader] = []
+        self.writers: list[Transactions] = []
+        self.outcomes = Outcomes(self.brokers, self.writers, self._has_hopeless)
 
     def result(self) -> Result:
         self._begin()
@@ -125,11 +131,23 @@ class Run:
         created = self.admin.loop.run(self.admin.begin(self.schedule.partitions, self.replicas))
         self._expect("the cluster starts", created.done, START_MS)
         self._expect("all replicas are in sync", lambda: self.truth.is_whole, START_MS)
+        self._begin_transactions()
         for number, work in enumerate(self.schedule.work):
             if work.kind == "producer":
                 self.producers.append(Producer(self.told, f"p{number}", work, self.history.client()))
             elif work.kind == "reader":
                 self.readers.append(Reader(self.told, f"r{number}", work, self.history.client()))
+
+    def _begin_transactions(self) -> None:
+        """Not where the log of a coordinator may be lost: nothing can be said of its transactions then."""
+        partitions = range(self.schedule.partitions)
+        for number, work in enumerate(self.schedule.work):
+            if work.kind == "transactions" and not self.profile.allows_losses:
+                name = f"t{number}"
+                self.writers.append(Transactions(self.told, name, work, self.history.client(), partitions))
+        ready = [each.is_ready for each in self.writers]
+        self._expect("there are coordinators", lambda: all(is_ready() for is_ready in ready), START_MS)
+        self._expect("all replicas are in sync", lambda: self.truth.is_whole, START_MS)
 
     def _weather_the_storm(self) -> None:
         weather = self.schedule.weather
@@ -162,6 +180,7 @@ class Run:
             lambda: all(each.is_idle for each in self.producers),
             SETTLE_MS,
         )
+        self._expect("no transaction stays open", self.outcomes.are_all_ended, SETTLE_MS, self.outcomes.open)
         if not self.faults.lasting:
             self._tidy_up()
 
@@ -173,20 +192,26 @@ class Run:
                 self.world.violate("nothing is left of what was deleted", str(litter))
             self.world.run(self.world.now_ms + _AFTERWARDS_MS)
 
+    @property
+    def _away(self) -> set[int]:
+        return {each.id for each in self.brokers if each.name in self.faults.lasting}
+
     def _is_hopeless(self, partition: int) -> bool:
         """Could only a broker lead it that is held for ever? Then nobody may."""
-        away = {each.id for each in self.brokers if each.name in self.faults.lasting}
-        return self.truth.is_hopeless(partition, away)
+        return self.truth.is_hopeless(partition, self._away)
+
+    def _has_hopeless(self) -> bool:
+        return self.truth.has_hopeless(self._away)
 
     def _read_everything(self) -> None:
-        last = []
         for partition in range(self.schedule.partitions):
             if self._is_hopeless(partition):
                 continue
             until = self._end_of(partition)
-            work = Work("reader", partition=partition)
-            last.append(Reader(self.told, f"last{partition}", work, self.history.client(), until=until))
-        self._expect("everything can be read", lambda: all(each.is_done for each in last), SETTLE_MS)
+            work = Work("reader", partition=partition, read_committed=True)
+            client = self.history.client()
+            self.last.append(Reader(self.told, f"last{partition}", work, client, until=until))
+        self._expect("everything can be read", lambda: all(each.is_done for each in self.last), SETTLE_MS)
 
     def _end_of(self, partition: int) -> int:
         """How far it can be read, as those say who lead it."""
@@ -201,6 +226,9 @@ class Run:
             hopeless = [each for each in range(self.schedule.partitions) if self._is_hopeless(each)]
             if hopeless:
                 self.world.sometimes("only a broker that is away for ever could lead")
+            seen = {value for reader in self.last for value in reader.seen}
+            if not self._has_hopeless() and (sentence := self.outcomes.judge(seen)) is not None:
+                self.world.violate("transactions", sentence)
             report = check(self.history, is_complete=not hopeless)
             if not report.is_valid:
                 self.world.violate("the history", str(report))
@@ -226,6 +254,8 @@ def _settings(profile: Profile, brokers: int, *, allows_unclean: bool) -> dict[s
     settings = dict(_SETTINGS)
     settings["default.replication.factor"] = min(3, brokers)
     settings["min.insync.replicas"] = min(2, brokers)
+    for topic in ("offsets.topic", "transaction.state.log"):
+        settings[f"{topic}.replication.factor"] = min(3, brokers)
     settings["unclean.leader.election.enable"] = allows_unclean
     if profile.flushes_before_ack:
         settings["log.flush.interval.messages"] = 1

@@ -132,7 +132,14 @@ class Truth:
 
     def is_hopeless(self, partition: int, away: Collection[int]) -> bool:
         """Could only those lead it who are away?"""
-        true = self.stored.partitions.get(TopicPartition(TOPIC, partition))
+        return self._is_hopeless(self.stored.partitions.get(TopicPartition(TOPIC, partition)), away)
+
+    def has_hopeless(self, away: Collection[int]) -> bool:
+        """Is that so of any partition?"""
+        return any(self._is_hopeless(true, away) for true in self.stored.partitions.values())
+
+    @staticmethod
+    def _is_hopeless(true: TruePartition | None, away: Collection[int]) -> bool:
         if true is None or true.state is None:
             return False
         able = {*true.members} or {true.state.last_known_leader}

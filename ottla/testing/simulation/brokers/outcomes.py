@@ -1,0 +1,116 @@
+"""How transactions have ended, as the logs say, against what their writers were told.
+
+A transaction is there in all of its partitions or in none, its offset counts if and only if its records do, and once
+everything is well nothing is open any more: the last stable offset is the high watermark.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+
+from ottla.broker.coordination import Coordination
+from ottla.broker.internal_topics import CONSUMER_OFFSETS
+from ottla.core.ids import TopicPartition
+from ottla.replication.partition import Partition
+from ottla.testing.simulation.brokers.clients import TOPIC
+from ottla.testing.simulation.brokers.node import SimBroker
+from ottla.testing.simulation.brokers.transactions import Attempt, Transactions
+
+
+class Outcomes:
+    """Looks at the brokers that lead. `is_hopeless`: is there a partition that only somebody could lead who is away for
+    ever? Without its coordinator a transaction stays open, and nobody can help it."""
+
+    def __init__(
+        self,
+        brokers: Sequence[SimBroker],
+        writers: Sequence[Transactions],
+        is_hopeless: Callable[[], bool],
+    ) -> None:
+        self._brokers = brokers
+        self._writers = writers
+        self._is_hopeless = is_hopeless
+
+    def _led(self) -> dict[TopicPartition, Partition]:
+        """By whoever leads in the newest epoch."""
+        found: dict[TopicPartition, Partition] = {}
+        for node in self._brokers:
+            for partition in node.partitions:
+                where = partition.topic_partition
+                known = found.get(where)
+                if partition.is_leader and (known is None or known.leader_epoch < partition.leader_epoch):
+                    found[where] = partition
+        return found
+
+    def are_all_ended(self) -> bool:
+        return self.open() is None
+
+    def open(self) -> str | None:
+        """What holds back readers of committed records."""
+        if not self._writers or self._is_hopeless():
+            return None
+        for writer in self._writers:
+            if not writer.is_idle:
+                return f"{writer.name} is not done"
+        for where, partition in self._led().items():
+            stable, high = partition.log.last_stable_offset, partition.high_watermark.value
+            if where.topic in (TOPIC, CONSUMER_OFFSETS) and stable < high:
+                return f"{where} is stable up to {stable} of {high}"
+        return self._loading()
+
+    def _coordinating(self) -> Iterator[tuple[SimBroker, Coordination]]:
+        for node in self._brokers:
+            if node.broker is not None and "coordination" in vars(
+                node.broker
+            ):  # it is made when it is needed
+                yield node, node.broker.coordination
+
+    def _loading(self) -> str | None:
+        for node, found in self._coordinating():
+            if found.groups.is_loading or found.transactions.is_loading:
+                return f"{node} loads"
+        return None
+
+    # --- in the end -------------------------------------------------------------------------------------------------
+
+    def judge(self, seen: Set[str]) -> str | None:
+        """What is wrong; `seen` is all that readers of committed records get to see."""
+        committed = dict(self._committed())
+        for writer in self._writers:
+            for attempt in writer.attempts:
+                if (sentence := _whole(attempt, seen)) is not None:
+                    return f"{writer.name}: {sentence}"
+            if (sentence := self._judge_offset(writer, seen, committed)) is not None:
+                return f"{writer.name}: {sentence}"
+        return None
+
+    @staticmethod
+    def _judge_offset(writer: Transactions, seen: Set[str], committed: Mapping[str, int]) -> str | None:
+        last = max(
+            (
+                each.number
+                for each in writer.attempts
+                if each.has_offset and not seen.isdisjoint(each.values.values())
+            ),
+            default=None,
+        )
+        found = committed.get(writer.name)
+        return None if last == found else f"its offset is {found}, but its last transaction is {last}"
+
+    def _committed(self) -> Iterator[tuple[str, int]]:
+        """The offsets that groups have, as their coordinators say."""
+        led = self._led()
+        for _, found in self._coordinating():
+            for index, shard in found.groups.shards.items():
+                if led.get(TopicPartition(CONSUMER_OFFSETS, index)) is shard.partition:
+                    for group_id, _, offset in shard.machine.committed():
+                        yield group_id, offset
+
+
+def _whole(attempt: Attempt, seen: Set[str]) -> str | None:
+    values = set(attempt.values.values())
+    there = values & seen
+    if there and there != values:
+        return f"of transaction {attempt.number} only {sorted(there)} are there"
+    if attempt.is_committed is not None and attempt.is_committed != bool(there):
+        said = "committed" if attempt.is_committed else "aborted"
+        return f"transaction {attempt.number} was {said}, but is {'there' if there else 'not there'}"
+    return None
