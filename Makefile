@@ -17,10 +17,10 @@ help:  ## Show this list
 run: $(VENV)/.core  ## Start a broker with the core install; ARGS="log dump --help" runs another command
 	@$(BIN)/ottla $(ARGS)
 
-test: check test-pure sim test-compiled  ## Everything that must hold before a change lands
+test: check test-pure test-cluster sim test-compiled  ## Everything that must hold before a change lands
 
 test-pure: $(VENV)/.test
-	$(BIN)/pytest -q -n 2 --dist loadfile $(NETS:%=--ignore=%)
+	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/cluster $(NETS:%=--ignore=%)
 
 # The same tests on the compiled modules. PYTHONSAFEPATH keeps the sources in this directory from standing in for them.
 test-compiled: $(VENV)/.test
