@@ -124,6 +124,7 @@ class ClusterNode:
                 [sys.executable, "-m", "ottla.testing.broker_process", str(os.getpid()), "start",
                  "--broker-id", str(self.id), "--data-dir", str(self.data_dir), *settings],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=_environment(),
+                process_group=0,  # Ctrl-C is for whoever started the cluster: it stops its brokers in its own order
             )  # fmt: skip
         self._is_wanted, self._is_paused = True, False
 

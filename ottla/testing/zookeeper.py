@@ -119,6 +119,7 @@ class _Server:
             self.process = subprocess.Popen(
                 [*self.prefix, *command, MAIN, str(self.directory / "zoo.cfg")],
                 cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                process_group=0,  # Ctrl-C must not take it away before those who need it have ended
             )  # fmt: skip
 
     def signal(self, number: signal.Signals) -> None:
