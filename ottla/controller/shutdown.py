@@ -11,11 +11,13 @@ from ottla.replication.state import PartitionState
 def prepare(context: Context, broker_id: int, broker_epoch: int) -> tuple[Decision, list[TopicPartition]]:
     """Let others lead and be in sync instead, as far as there are any. Returns what it still leads.
 
-    The broker asks again until nothing is left, or it has waited long enough. A partition without other replicas is
-    none that could move: it is not waited for.
+    The broker asks again until nothing is left, or it has waited long enough. A partition whose other replicas are down or
+    about to stop themselves is none that could move soon: it is not waited for, or a cluster that is shut down as a whole
+    would wait for itself.
     """
     check_broker_epoch(context, broker_id, broker_epoch)
     leaving = context.shutting_down | {broker_id}
+    staying = context.brokers.keys() - leaving
     news: list[PartitionState] = []
     remaining: list[TopicPartition] = []
     for stored in context.topics.values():
@@ -24,7 +26,7 @@ def prepare(context: Context, broker_id: int, broker_epoch: int) -> tuple[Decisi
             after = relieve(before, broker_id, leaving, policy)
             if after is not before:
                 news.append(after)
-            if after.leader == broker_id and len(after.replicas) > 1:
+            if after.leader == broker_id and staying & set(after.replicas):
                 remaining.append(after.topic_partition)
     decision = Decision()
     if broker_id not in context.shutting_down:

@@ -68,7 +68,15 @@ def test_nobody_else_that_is_about_to_stop_takes_over():
     prepared(context, 1)
     prepared(context, 0)
     assert look(present(context)) == (2, (2,), (), 1)
-    assert prepared(context, 2)[1] == [TopicPartition("t", 0)]
+    assert prepared(context, 2)[1] == [], "and nobody waits for those who are about to stop as well"
+    assert look(present(context)) == (2, (2,), (), 1)
+
+
+def test_who_is_down_is_not_waited_for():
+    context = cluster(0, 1)
+    with_topic(context, NewTopic("t", assignments={0: [0, 1]}))
+    carried_out(context, brokers.change(context, [broker(0)]))
+    assert prepared(context, 0)[1] == []
 
 
 def test_asking_again_changes_nothing_more():
