@@ -11,9 +11,9 @@ from ottla.replication.state import PartitionState
 def prepare(context: Context, broker_id: int, broker_epoch: int) -> tuple[Decision, list[TopicPartition]]:
     """Let others lead and be in sync instead, as far as there are any. Returns what it still leads.
 
-    The broker asks again until nothing is left, or it has waited long enough. A partition whose other replicas are down or
-    about to stop themselves is none that could move soon: it is not waited for, or a cluster that is shut down as a whole
-    would wait for itself.
+    The broker asks again until nothing is left, or it has waited long enough. A partition whose other replicas are down
+    or about to stop is none that could move soon: it is not waited for, or a cluster that is shut down as a whole would
+    wait for itself.
     """
     check_broker_epoch(context, broker_id, broker_epoch)
     leaving = context.shutting_down | {broker_id}
