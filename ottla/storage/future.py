@@ -54,11 +54,35 @@ class FutureLog:
     def begin(self, topic_id: uuid.UUID | None) -> list[Callable[[], object]]:
         """What a thread has to do for it to be there; then `opened`."""
         path = f"{self.target.path}/{self.name}"
-        opens = partial(self._open, path, self.current.log_start_offset)
+        opens = partial(self._open, path, self._first_offset, self._gone_producers())
         return [*self.target.begin_future(self.partition, topic_id, path), opens]
 
-    def _open(self, path: str, log_start_offset: int) -> None:
-        self.log = Log.open(self.current.files, path, self.current.config, log_start_offset=log_start_offset)
+    def _open(self, path: str, first_offset: int, producers: list[Producer]) -> None:
+        self.log = Log.open(self.current.files, path, self.current.config, log_start_offset=first_offset)
+        self._know(producers)
+
+    def _start_over(self, first_offset: int, producers: list[Producer]) -> None:
+        assert self.log is not None
+        self.log.restart_at(first_offset)
+        self._know(producers)
+
+    def _know(self, producers: list[Producer]) -> None:
+        assert self.log is not None
+        if producers:
+            self.log.producers.restore(producers)
+            self.log.snapshots.take(self.log.end_offset, producers)
+
+    @property
+    def _first_offset(self) -> int:
+        """Where the batch begins that the log starts with: that may be before its start."""
+        current, start = self.current, self.current.log_start_offset
+        return start if start == current.end_offset else min(start, current.read(start, 1).offset)
+
+    def _gone_producers(self) -> list[Producer]:
+        """Those that the log knows of, though it does not hold anything of them any more."""
+        start = self.current.log_start_offset
+        known = decode(encode(self.current.producers.all()), self.current.directory)
+        return [each for each in known if all(batch.last_offset < start for batch in each.batches)]
 
     def opened(self) -> None:
         """From now on its directory knows of it, and it hears when the log is cut."""
@@ -98,8 +122,12 @@ class FutureLog:
     def is_overtaken(self) -> bool:
         """Has the log lost what is being copied? Then it is no wonder if that cannot be read."""
         assert self.log is not None
-        is_behind = self.log.end_offset < self.current.log_start_offset
-        return self.log.failure is None and (self._cut_to is not None or is_behind)
+        return self.log.failure is None and (self._cut_to is not None or self._is_behind_start)
+
+    @property
+    def _is_behind_start(self) -> bool:
+        end = self.current.log_start_offset if self.log is None else self.log.end_offset
+        return end < self.current.log_start_offset and end < self._first_offset
 
     def next_step(self, now_ms: int) -> Step | None:
         """What is to be done next; None if it has all that the log has. Raises KafkaError if the log is damaged."""
@@ -109,11 +137,13 @@ class FutureLog:
             cut_to, self._cut_to = self._cut_to, None
             if cut_to < log.end_offset:
                 return partial(self._follow, partial(log.truncate_to, cut_to))
-        if log.end_offset < current.log_start_offset:
-            return partial(self._follow, partial(log.restart_at, current.log_start_offset))
+        if self._is_behind_start:
+            return partial(
+                self._follow, partial(self._start_over, self._first_offset, self._gone_producers())
+            )
         if log.end_offset == current.end_offset:
             return None
-        found = current.read(log.end_offset, CHUNK_BYTES_MAX)
+        found = current.read(max(log.end_offset, current.log_start_offset), CHUNK_BYTES_MAX)
         if found.file is None:  # the last records were compacted away
             return partial(self._follow, partial(self._bridge, current.end_offset))
         return partial(self._copy, found, now_ms)

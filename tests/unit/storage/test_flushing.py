@@ -284,3 +284,53 @@ def test_the_end_comes_when_no_sync_is_under_way_and_none_begins_after_it(disk, 
     assert asyncio.run(scenario()) == [False, fails, True]
     assert (log.recovery_point, log.failure is not None) == (1 if fails else 2, fails)
     asyncio.run(commit.end())
+
+
+def test_while_syncs_are_paused_those_who_want_one_wait(disk, log):
+    async def scenario():
+        commit = GroupCommit(log, disk)
+        await commit.pause()
+        put(log, b"second")
+        before, waiting = disk.syncs, asyncio.create_task(commit.reach(2))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done() and disk.syncs == before
+        commit.resume()
+        await waiting
+        assert log.recovery_point == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_pause_begins_when_the_sync_that_runs_has_ended(disk, log):
+    async def scenario():
+        commit = GroupCommit(log, disk)
+        put(log, b"second")
+        disk.gate.clear()
+        waiting = asyncio.create_task(commit.reach(2))
+        await asyncio.to_thread(disk.waiting.wait, 20)
+        pausing = asyncio.create_task(commit.pause())
+        await asyncio.sleep(0)
+        assert not pausing.done()
+        disk.gate.set()
+        await pausing
+        assert log.recovery_point == 2
+        await waiting
+        commit.resume()
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_a_pause_to_end_is_told_when_the_log_goes(disk, log):
+    async def scenario():
+        commit = GroupCommit(log, disk)
+        await commit.pause()
+        put(log, b"second")
+        waiting = asyncio.create_task(commit.reach(2))
+        await asyncio.sleep(0)
+        await commit.end()
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(scenario())
