@@ -1,6 +1,7 @@
 """Clients of librdkafka that write down what they read: with `assign`, within transactions, as members of groups."""
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -8,7 +9,15 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ottla.testing.history import History, Key, Poll
-from tests.chaos.history_load import CALL_SECONDS, KEYS, NO_SETTINGS, Progress, Settings, place
+from tests.chaos.history_load import (
+    CALL_SECONDS,
+    DONE_SECONDS_MAX,
+    KEYS,
+    NO_SETTINGS,
+    Progress,
+    Settings,
+    place,
+)
 from tests.chaos.pipeline_worker import QUICKLY
 
 POLL_MAX = 200
@@ -23,6 +32,13 @@ CONSUMER: dict[str, Any] = {
 MEMBER = CONSUMER | {"auto.offset.reset": "earliest"}
 CLASSIC = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
 _AT_THE_END = KafkaError._PARTITION_EOF
+_MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+)
 _OUT_OF_PLACE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -155,9 +171,19 @@ class Group:
         self.is_waiting = True
         before = self.committed.copy()
         yield
-        for each in self._observer.committed([place(key) for key in self.keys], timeout=CALL_SECONDS):
+        for each in self._look_up():
             self.judge(key_of(each), before[key_of(each)], each.offset)
         self.is_waiting = False
+
+    def _look_up(self) -> list[TopicPartition]:
+        """Again while the coordinator is on the move: this call of librdkafka does not look for it by itself."""
+        deadline = time.monotonic() + DONE_SECONDS_MAX
+        while True:
+            try:
+                return self._observer.committed([place(key) for key in self.keys], timeout=CALL_SECONDS)
+            except KafkaException as failure:
+                if failure.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                    raise
 
     def judge(self, key: Key, committed: int, found: int) -> None:
         if committed and found < committed:  # where nothing was committed a negative offset is found
