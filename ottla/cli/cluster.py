@@ -9,6 +9,7 @@ import click
 from ottla.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
+    "up": Lazy("ottla.cli.cluster_up:up", "Run a whole cluster on this machine."),
     "health": Lazy(
         "ottla.cli.cluster_health:health", "Say whether the cluster is healthy, or wait until it is."
     ),
