@@ -223,6 +223,8 @@ class Fault(NamedTuple):
     strike: Callable[[Scene], None]
     short: int
     full: int
+    is_gentle: bool = False
+    """Clients see no error: whatever happens, their own retries hide it."""
 
 
 FAULTS = [
@@ -238,10 +240,10 @@ FAULTS = [
     Fault("silent", "a leader that no broker and no ZooKeeper hears for 7.5 s", silence_leader, 1, 3),
     Fault("alone", "a leader cut off from its followers for 7.5 s", cut_leader_from_followers, 1, 3),
     Fault("no-zookeeper", "a leader cut off from ZooKeeper for 7.5 s", cut_leader_from_zookeeper, 1, 3),
-    Fault("zookeeper-leader", "`kill -9` of ZooKeeper's leader", kill_zookeeper_leader, 1, 3),
-    Fault("no-quorum", "ZooKeeper without a quorum for 10 s (5 s in `make test`)", lose_quorum, 1, 3),
-    Fault("zookeeper-restart", "`kill -9` of all of ZooKeeper, away for 5 s", restart_zookeeper, 1, 3),
-    Fault("rolling-restart", "SIGTERM and start of all brokers in turn", roll, 1, 3),
+    Fault("zookeeper-leader", "`kill -9` of ZooKeeper's leader", kill_zookeeper_leader, 1, 3, True),
+    Fault("no-quorum", "ZooKeeper without a quorum for 10 s (5 s in `make test`)", lose_quorum, 1, 3, True),
+    Fault("zookeeper-restart", "`kill -9` of all of ZooKeeper, away for 5 s", restart_zookeeper, 1, 3, True),
+    Fault("rolling-restart", "SIGTERM and start of all brokers in turn", roll, 1, 3, True),
     Fault("jepsen-2013", "leader and ZooKeeper cut off from the followers, then the leader killed", jepsen_2013, 1, 3),
     Fault("slow-follower", "a host at 1 Mbit/s for a minute (seconds in `make test`)", slow_follower, 1, 1),
     Fault("group-coordinator", "`kill -9` of a group's coordinator", kill_group_coordinator, 1, 5),

@@ -26,6 +26,8 @@ PARTITIONS = {"orders": 3, "payments": 2}
 CLIENTS_MAX = 12
 ADMIN_SECONDS = 60
 WRITTEN_BEFORE_A_FAULT = 20  # acknowledgements of the pulse, and one transaction
+_END = "transactions: "
+WANTED_ENDS = frozenset(_END + end for end in ("ok", "ok too late", "fail aborted", "fail late: _FENCED"))
 CLIENT: Settings = {
     # A host that is cut off answers nobody, and refuses nobody: whoever waits for it finds out by the clock.
     "socket.timeout.ms": 3000,
@@ -136,6 +138,11 @@ class Load:
     def forgotten(self) -> list[str]:
         """Commits of groups that were acknowledged, and then not found."""
         return [sentence for group in self.groups for sentence in group.forgotten]
+
+    def seen_errors(self) -> dict[str, int]:
+        """Ends of transactions that nobody wanted, and that the client did not deal with itself."""
+        ends = {kind: count for kind, count in self.progress.counts.items() if kind.startswith(_END)}
+        return {kind.removeprefix(_END): n for kind, n in ends.items() if kind not in WANTED_ENDS}
 
     def acknowledged(self) -> int:
         """Records, those of aborted transactions included."""

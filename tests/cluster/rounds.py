@@ -21,7 +21,7 @@ def break_and_judge(fault: Fault, cluster: FaultyCluster) -> None:
     try:
         with load.running():
             _strike(fault, cluster, load, line)
-        _judge(load, line)
+        _judge(fault, load, line)
         load.delete_topics()
     except BaseException as failure:
         load.write(path)
@@ -46,11 +46,12 @@ def _strike(fault: Fault, cluster: FaultyCluster, load: Load, line: Line) -> Non
         line.elections += after.elections_since(before)
 
 
-def _judge(load: Load, line: Line) -> None:
+def _judge(fault: Fault, load: Load, line: Line) -> None:
     reports = load.verdict()
     line.note_reports(reports)
     line.note_load(load)
-    print(line)
+    print(line, load.seen_errors() or "")
     assert all(report.is_valid for report in reports.values()), "\n".join(map(str, reports.values()))
     assert load.forgotten() == []
+    assert not fault.is_gentle or not load.seen_errors(), load.seen_errors()
     assert line.transactions and line.commits, "a fault without transactions or commits says nothing of them"
