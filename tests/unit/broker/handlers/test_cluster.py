@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies where, and how much room is left."""
+"""DescribeLogDirs: what lies where, and how much room is left. AlterReplicaLogDirs: where it should lie."""
 
 import os.path
 from types import SimpleNamespace
@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.broker.authorizer import Operation
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
-from ottla.protocol.messages.cluster import DescribeLogDirsRequest
+from ottla.protocol.messages.cluster import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tests.unit.broker.handlers.fakes import ask, broker_with
 
 
@@ -95,3 +95,66 @@ def test_who_may_not_describe_the_cluster_sees_nothing(tmp_path):
     found = ask(broker, "DescribeLogDirs", 3, topics=None)
     assert (found.error_code, found.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
     assert ask(broker, "DescribeLogDirs", 1, topics=None).results == []
+
+
+def test_a_copy_is_shown_with_how_far_it_is_behind(tmp_path):
+    first, second = directory(tmp_path / "a", orders_0=10), directory(tmp_path / "b", clicks_0=1)
+    where = TopicPartition("orders", 0)
+    second.futures[where] = SimpleNamespace(segments=SimpleNamespace(size=4), end_offset=4)
+    broker = broker_on(first, second)
+    broker.replicas.partitions = {where: SimpleNamespace(log=SimpleNamespace(end_offset=10))}
+    results = ask(broker, "DescribeLogDirs", 4, topics=None).results
+    shown = [
+        (topic.name, each.partition_size, each.offset_lag, each.is_future_key)
+        for result in results
+        for topic in result.topics
+        for each in topic.partitions
+    ]
+    assert shown == [("orders", 10, 0, False), ("clicks", 1, 0, False), ("orders", 4, 6, True)]
+    broker.replicas.partitions = {}
+    (_, second) = ask(broker, "DescribeLogDirs", 4, topics=None).results
+    assert second.topics[1].partitions[0].offset_lag == -1
+
+
+class Moves:
+    """Takes orders, and refuses those for other directories."""
+
+    def __init__(self):
+        self.orders = []
+
+    async def move(self, partition, path):
+        if path != "/there":
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
+        self.orders.append(partition)
+
+
+def alter(broker, version):
+    asked = AlterReplicaLogDirsRequest.Dir
+    dirs = [
+        asked(path="/there", topics=[asked.Topic(name="orders", partitions=[0, 1])]),
+        asked(path="/nowhere", topics=[asked.Topic(name="orders", partitions=[2])]),
+    ]
+    results = ask(broker, "AlterReplicaLogDirs", version, dirs=dirs).results
+    return {
+        (each.topic_name, one.partition_index): one.error_code for each in results for one in each.partitions
+    }
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_every_version_moves_replicas_and_tells_of_each(version):
+    broker = broker_with()
+    broker.log_dir_moves = Moves()
+    assert alter(broker, version) == {
+        ("orders", 0): ErrorCode.NONE,
+        ("orders", 1): ErrorCode.NONE,
+        ("orders", 2): ErrorCode.LOG_DIR_NOT_FOUND,
+    }
+    assert broker.log_dir_moves.orders == [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+
+
+def test_who_may_not_alter_the_cluster_moves_nothing():
+    broker = broker_with()
+    broker.log_dir_moves = Moves()
+    broker.authorizer.deny(Operation.ALTER)
+    assert set(alter(broker, 2).values()) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    assert broker.log_dir_moves.orders == []
