@@ -33,7 +33,7 @@ _Key: TypeAlias = tuple[str | int, int]
 class _Remembered:
     """A partition of a session: what its reader wants, and what it was told last."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "note", "wanted")
+    __slots__ = ("high_watermark", "log_start_offset", "note", "told", "wanted")
 
     def __init__(self, wanted: Wanted, high_watermark: int = -1, log_start_offset: int = -1) -> None:
         self.wanted = wanted
@@ -41,6 +41,8 @@ class _Remembered:
         self.log_start_offset = log_start_offset
         self.note: Any = None
         """What whoever reads wants to remember of it until the next fetch."""
+        self.told: Answer | None = None
+        """The last answer, where there is a note: the same may be given again, and is no news then."""
 
     def is_news(self, answer: Answer) -> bool:
         """Must the reader be told? The last stable offset is not compared: it moves with the high watermark."""
@@ -282,12 +284,15 @@ def _news(
     partitions = session.partitions
     told: list[Wanted] = []
     news: list[Answer] = []
-    for key, one, answer in zip(list(partitions), wanted, answers, strict=True):
-        known = partitions[key]
+    for known, one, answer in zip(list(partitions.values()), wanted, answers, strict=True):
+        if known.told is answer:
+            continue
         if known.is_news(answer):
+            key = one[1].int if session.uses_ids else one[0], one[2].partition
             partitions[key] = partitions.pop(key)
             told.append(one)
             news.append(answer)
+        known.told = None if known.note is None else answer
     return told, news
 
 

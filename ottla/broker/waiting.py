@@ -4,7 +4,7 @@ Works in a coroutine that runs in no Task yet, which `asyncio.timeout` does not.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ottla.core.errors import KafkaError
 from ottla.core.watermark import Watermark
@@ -14,39 +14,48 @@ async def reach(watermark: Watermark, offset: int, timeout_ms: int) -> bool:
     """Wait until `offset` is reached; False if the time is up first. Raises the error with which it failed."""
     if watermark.value >= offset:
         return True
-    outcome = await _first([(watermark, offset)], timeout_ms)
+    future, tell = _future()
+    waiter = watermark.on_reach(offset, lambda error: tell(error or True))
+    timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, tell, False)
+    try:
+        outcome = await future
+    finally:
+        timer.cancel()
+        waiter.cancel()
     if isinstance(outcome, KafkaError):
         raise outcome
     return outcome
 
 
-async def any_moves(marks: Iterable[tuple[Watermark, int]], timeout_ms: int) -> bool:
-    """Wait until one of these watermarks reaches its offset, or fails: then its owner has something new to say.
+async def any_moves(watermarks: Iterable[Watermark], timeout_ms: int) -> bool:
+    """Wait until one of these moves, or fails: then its owner has something new to say.
 
     False if the time is up first.
     """
-    return await _first(marks, timeout_ms) is not False
+    future, tell = _future()
+    watched: list[Watermark] = []
 
+    def moved() -> None:
+        tell(True)
 
-async def _first(marks: Iterable[tuple[Watermark, int]], timeout_ms: int) -> KafkaError | bool:
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[KafkaError | bool] = loop.create_future()
-
-    def told(error: KafkaError | None) -> None:
-        if not future.done():
-            future.set_result(error or True)
-
-    def time_is_up() -> None:
-        if not future.done():
-            future.set_result(False)
-
-    waiters = []
-    timer = loop.call_later(timeout_ms / 1000, time_is_up)
+    timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, tell, False)
     try:
-        for watermark, offset in marks:
-            waiters.append(watermark.on_reach(offset, told))
-        return await future
+        for watermark in watermarks:
+            watermark.watchers[moved] = None
+            watched.append(watermark)
+        return await future is True
     finally:
         timer.cancel()
-        for waiter in waiters:
-            waiter.cancel()
+        for watermark in watched:
+            watermark.watchers.pop(moved, None)
+
+
+def _future() -> "tuple[asyncio.Future[KafkaError | bool], Callable[[KafkaError | bool], None]]":
+    """A future, and how to settle it: only the first word counts, and none after a cancellation."""
+    future: asyncio.Future[KafkaError | bool] = asyncio.get_running_loop().create_future()
+
+    def tell(outcome: KafkaError | bool) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    return future, tell

@@ -6,6 +6,9 @@ or the error with which the watermark failed (leadership lost, too few in-sync r
 
 Waiters are told in the order of their offsets, then of their arrival. Who gives up is skipped, and swept out
 when such leftovers outnumber the rest, so that a stream of timeouts holds no memory.
+
+Watchers want to hear of any move. A fetch watches hundreds of offsets for each one that moves, so to watch and to leave
+costs next to nothing.
 """
 
 import heapq
@@ -44,6 +47,8 @@ class Watermark:
         self._arrivals = 0
         self.waiting = 0
         """How many have yet to be told."""
+        self.watchers: dict[Callable[[], object], None] = {}
+        """Called at every move and failure, in the order of their arrival, until they leave."""
 
     def __repr__(self) -> str:
         return f"<Watermark {self.value}, {self.waiting} waiting>"
@@ -54,11 +59,14 @@ class Watermark:
         self.value = to
         if self._waiters:
             self._tell_reached()
+        if self.watchers:
+            self._tell_watchers()
 
     def reset(self, to: int) -> None:
         """Set the value either way, as a follower does that truncates. Who was told already stays told."""
         self.value = to
         self._tell_reached()
+        self._tell_watchers()
 
     def fail(self, error: KafkaError) -> None:
         """Tell everybody who waits that it will not happen. Later waiters wait anew."""
@@ -66,6 +74,7 @@ class Watermark:
         for _, _, waiter in sorted(failed):
             # One error each: a shared exception would collect the tracebacks of all who raise it.
             self._tell(waiter, type(error)(error.code, error.detail))
+        self._tell_watchers()
 
     def on_reach(self, offset: int, told: Told) -> Waiter:
         """Call `told(None)` when `offset` is reached (at once, if it is), `told(error)` when that fails."""
@@ -108,6 +117,10 @@ class Watermark:
         # `value` is read anew each time: whoever is told may move it.
         while self._waiters and self._waiters[0][0] <= self.value:
             self._tell(heapq.heappop(self._waiters)[2], None)
+
+    def _tell_watchers(self) -> None:
+        for told in list(self.watchers):
+            told()
 
     def _tell(self, waiter: Waiter, error: KafkaError | None) -> None:
         told, waiter.told = waiter.told, None

@@ -42,6 +42,14 @@ class Progress:
         self.end_offset, self.log_start_offset = end_offset, log_start_offset
         self.leader_end_then, self.fetched_ms = leader_end, now_ms
 
+    def fetched_all(self, end_offset: int, log_start_offset: int, now_ms: int) -> None:
+        """It has everything: `fetched`, for what is said of hundreds of partitions at a time."""
+        if now_ms > self.caught_up_ms:
+            self.caught_up_ms = now_ms
+        self.end_offset = self.leader_end_then = end_offset
+        self.log_start_offset = log_start_offset
+        self.fetched_ms = now_ms
+
     def is_caught_up(self, leader_end: int, lag_ms: int, now_ms: int) -> bool:
         """Has it everything, or had it everything not too long ago?"""
         return self.end_offset == leader_end or now_ms - self.caught_up_ms <= lag_ms

@@ -182,10 +182,10 @@ async def test_readers_that_hang_up_leave_nothing_behind():
         peers = [await peer_of(broker) for _ in range(10)]
         for peer in peers:
             await peer.post(fetch(max_wait_ms=LONG_MS), 12)
-        await until(lambda: partition.high_watermark.waiting == 10)
+        await until(lambda: len(partition.high_watermark.watchers) == 10)
         for peer in peers:
             peer.abort()
-        await until(lambda: partition.high_watermark.waiting == 0)
+        await until(lambda: not partition.high_watermark.watchers)
         assert len(broker.node.server.connections) == 0
 
 

@@ -322,15 +322,15 @@ class _Reading:
                 except KafkaError as error:
                     answer.error_code, answer.records = error.code, b""
 
-    def marks(self) -> Iterator[tuple[Watermark, int]]:
+    def marks(self) -> Iterator[Watermark]:
         """What has to move for a second look to be worth it."""
-        yield self._broker.stopping, 1
-        shows_marks = self._replica >= 0 and self._broker.replication.has_selector
+        yield self._broker.stopping
+        is_follower = self._replica >= 0
+        shows_marks = is_follower and self._broker.replication.has_selector
         for partition in self._partitions():
-            mark = partition.log_end if self._replica >= 0 else partition.high_watermark
-            yield mark, mark.value + 1
+            yield partition.log_end if is_follower else partition.high_watermark
             if shows_marks:
-                yield partition.high_watermark, partition.high_watermark.value + 1
+                yield partition.high_watermark
 
     def _partitions(self) -> Iterator[Partition]:
         quiet: Iterable[Quiet | None] = self._quiet or itertools.repeat(None)

@@ -28,12 +28,13 @@ class Quiet:
     def is_still_so(self, asked: _Asked) -> bool:
         """Is it the same question, and has nothing moved? A reign is one leader epoch: so that is the same, too."""
         partition, answer = self.partition, self.answer
+        log = partition.log
         return (
             asked is self.asked
             and partition.leading is self.reign
-            and partition.log.end_offset == asked.fetch_offset
+            and log.end_offset == asked.fetch_offset
             and partition.high_watermark.value == answer.high_watermark
-            and partition.log.log_start_offset == answer.log_start_offset
+            and log.log_start_offset == answer.log_start_offset
         )
 
     def note(self, life: BrokerLife, now_ms: int) -> bool:
@@ -44,5 +45,5 @@ class Quiet:
             return False
         if self.answer.high_watermark < asked.fetch_offset:
             return False
-        follower.fetched(asked.fetch_offset, asked.log_start_offset, asked.fetch_offset, now_ms)
+        follower.fetched_all(asked.fetch_offset, asked.log_start_offset, now_ms)
         return True

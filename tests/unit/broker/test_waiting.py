@@ -53,8 +53,8 @@ def test_patience_ends(timeout_ms):
     async def main():
         mark = Watermark(5)
         assert await reach(mark, 6, timeout_ms) is False
-        assert await any_moves([(mark, 6)], timeout_ms) is False
-        assert mark.waiting == 0
+        assert await any_moves([mark], timeout_ms) is False
+        assert mark.waiting == 0 and not mark.watchers
 
     play(main)
 
@@ -76,15 +76,15 @@ def test_a_watermark_that_fails_raises_its_error():
 def test_who_is_cancelled_waits_no_longer(is_started):
     async def main():
         marks = [Watermark(5), Watermark(7)]
-        tasks = [begin(reach(marks[0], 6, LONG_MS)), begin(any_moves([(mark, 9) for mark in marks], LONG_MS))]
+        tasks = [begin(reach(marks[0], 6, LONG_MS)), begin(any_moves(marks, LONG_MS))]
         if is_started:
             await turn()
-        assert [mark.waiting for mark in marks] == [2, 1]
+        assert [(mark.waiting, len(mark.watchers)) for mark in marks] == [(1, 1), (0, 1)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert all(task.cancelled() for task in tasks)
-        assert [mark.waiting for mark in marks] == [0, 0]
+        assert [(mark.waiting, len(mark.watchers)) for mark in marks] == [(0, 0), (0, 0)]
 
     play(main)
 
@@ -112,20 +112,22 @@ def test_being_told_and_cancelled_at_the_same_time_does_no_harm():
 def test_the_first_of_many_that_moves_is_enough():
     async def main():
         marks = [Watermark(number) for number in range(10)]
-        task = begin(any_moves([(mark, mark.value + 1) for mark in marks], LONG_MS))
+        task = begin(any_moves(marks, LONG_MS))
         marks[4].advance(5)
         marks[7].advance(9)
         assert await task is True
-        assert [mark.waiting for mark in marks] == [0] * 10
+        assert not any(mark.watchers for mark in marks)
 
     play(main)
 
 
-def test_one_that_has_moved_already_is_enough_too():
+def test_one_that_moves_back_is_enough_too():
     async def main():
         marks = [Watermark(1), Watermark(9)]
-        assert await any_moves([(mark, 5) for mark in marks], LONG_MS) is True
-        assert [mark.waiting for mark in marks] == [0, 0]
+        task = begin(any_moves([*marks, marks[1]], LONG_MS))
+        marks[1].reset(5)
+        assert await task is True
+        assert not any(mark.watchers for mark in marks)
 
     play(main)
 
@@ -133,10 +135,10 @@ def test_one_that_has_moved_already_is_enough_too():
 def test_a_failure_is_news():
     async def main():
         marks = [Watermark(1), Watermark(2)]
-        task = begin(any_moves([(mark, 5) for mark in marks], LONG_MS))
+        task = begin(any_moves(marks, LONG_MS))
         marks[1].fail(LOST)
         assert await task is True
-        assert marks[0].waiting == 0
+        assert not any(mark.watchers for mark in marks)
 
     play(main)
 
@@ -152,12 +154,12 @@ def test_an_error_while_asking_leaves_nobody_waiting():
     mark = Watermark(1)
 
     def marks():
-        yield mark, 5
+        yield mark
         raise LOST
 
     async def main():
         with pytest.raises(KafkaError):
             await any_moves(marks(), LONG_MS)
-        assert mark.waiting == 0
+        assert not mark.watchers
 
     play(main)

@@ -221,6 +221,25 @@ def test_waiters_cancelled_while_the_watermark_fails_are_not_told_and_not_counte
     assert watermark.waiting == 0
 
 
+def test_watchers_are_told_of_every_move_and_failure_behind_those_who_wait() -> None:
+    watermark = Watermark()
+    told: list[str] = []
+
+    def leaves() -> None:
+        told.append("leaves")
+        watermark.watchers.pop(leaves)
+
+    watermark.watchers[leaves] = None
+    watermark.watchers[lambda: told.append("stays")] = None
+    watermark.on_reach(1, lambda error: told.append("waits"))
+    watermark.advance(1)
+    assert told == ["waits", "leaves", "stays"]
+    watermark.advance(2)
+    watermark.reset(0)
+    watermark.fail(NOT_LEADER)
+    assert told[3:] == ["stays"] * 3
+
+
 def test_it_shows_its_value_and_who_waits() -> None:
     watermark = Watermark(4)
     watermark.on_reach(5, lambda error: None)
