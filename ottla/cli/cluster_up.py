@@ -300,8 +300,7 @@ async def _watched(core: "ClusterCore", lost: set[int], ending: Ending) -> None:
 
 
 def _obituary(node: "ClusterNode") -> str:
-    lines = node.output().splitlines()
-    return f"broker {node.id} has ended by itself; see {node.output_path}{f': {lines[-1]}' if lines else ''}"
+    return f"broker {node.id} has ended by itself: {node.ending()}; see {node.output_path}"
 
 
 async def _ends_in_order(core: "ClusterCore", ending: Ending) -> bool:

@@ -133,7 +133,7 @@ class ClusterNode:
         deadline = asyncio.get_running_loop().time() + seconds
         while READY not in (said := self.output()):
             if self.pid is None:
-                raise ClusterError(f"broker {self.id} did not start: {self._ending()}\n{self.output()}")
+                raise ClusterError(f"broker {self.id} did not start: {self.ending()}\n{self.output()}")
             if asyncio.get_running_loop().time() > deadline:
                 raise ClusterError(f"broker {self.id} is not ready after {seconds:.0f} s. It said:\n{said}")
             await asyncio.sleep(_POLL_SECONDS)
@@ -189,7 +189,8 @@ class ClusterNode:
             await asyncio.sleep(_POLL_SECONDS)
         return True
 
-    def _ending(self) -> str:
+    def ending(self) -> str:
+        """How the process ended."""
         code = self._process.returncode if self._process is not None else None
         return (
             f"it was ended by signal {-code}" if code is not None and code < 0 else f"it exited with {code}"

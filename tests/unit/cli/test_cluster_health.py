@@ -54,7 +54,7 @@ def test_a_broker_that_died_is_missed_by_its_partitions(several, capsys):
     assert told["brokers_missing"] == [victim]
     assert told["worst"][0]["min_isr"] == 3
     assert "3 partitions have fewer replicas in sync than acks=all needs" in ran.err
-    assert f"broker {victim} has replicas, but no life" in ran.err
+    assert f"broker {victim} has replicas, but is not alive" in ran.err
 
 
 def test_a_partition_without_a_leader_is_the_worst_and_says_who_may_lead(several, capsys):

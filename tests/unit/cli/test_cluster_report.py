@@ -79,8 +79,8 @@ def test_another_leader_than_the_preferred_one_is_counted_and_well():
     ("heard", "problem"),
     [
         (seen(nodes(1), brokers_expected=3), "1 of 3 brokers are there"),
-        (seen(nodes(1), partition("t", 0, 1, (1, 3))), "broker 3 has replicas, but no life"),
-        (seen(nodes(1), partition("t", 0, 1, (1, 3, 4))), "brokers 3, 4 have replicas, but no life"),
+        (seen(nodes(1), partition("t", 0, 1, (1, 3))), "broker 3 has replicas, but is not alive"),
+        (seen(nodes(1), partition("t", 0, 1, (1, 3, 4))), "brokers 3, 4 have replicas, but are not alive"),
         (seen(nodes(1), silent={1: "no answer"}), "broker 1 does not answer: no answer"),
         (seen(nodes(1), controller=None), "there is no controller"),
         (seen(nodes(1), partition("t", 0, -1, (1,))), "1 partition has no leader"),
