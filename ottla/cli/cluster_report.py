@@ -157,9 +157,8 @@ def _problems(report: Report) -> list[str]:
     if expected is not None and there < expected:
         found.append(f"{there} of {expected} brokers are there")
     if gone := missing(seen):
-        found.append(
-            f"{numbered('broker', gone)} {'has' if len(gone) == 1 else 'have'} replicas, but no life"
-        )
+        words = "has replicas, but is not alive" if len(gone) == 1 else "have replicas, but are not alive"
+        found.append(f"{numbered('broker', gone)} {words}")
     found += [f"broker {id} does not answer: {why}" for id, why in sorted(seen.silent.items())]
     if seen.snapshot.controller is None:
         found.append("there is no controller")
