@@ -198,8 +198,15 @@ class Shard(Generic[M]):
         partition, host = self.partition, self._host
         if must_flush:
             await host.commit_of(partition.log).settle(end_offset, host.clock.now_ms())
-        self._check()  # leadership may be gone already, and then nobody would tell us
-        await partition.high_watermark.reach(end_offset)
+        while True:
+            self._check()  # leadership may be gone already, and then nobody would tell us
+            try:
+                return await partition.high_watermark.reach(end_offset)
+            except KafkaError as error:
+                # What is written is committed when replicas come back, unless leadership goes first. Who asked need not
+                # wait for that; but to load everything anew would make all others wait.
+                if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+                    raise
 
     def _settled(self, decision: Decision[Any], waiting: "asyncio.Task[None]") -> None:
         self._waits.discard(waiting)

@@ -81,6 +81,22 @@ async def test_the_reply_waits_for_the_replicas():
 
 
 @scenario
+async def test_replicas_that_fall_away_meanwhile_are_waited_for_and_nothing_is_loaded_anew():
+    partition = with_follower(settings={"min.insync.replicas": "2"})
+    coordinator = coordinator_of(partition)
+    reply = asyncio.ensure_future(coordinator.run("k", lambda names, now: names.decide_add("a")))
+    await asyncio.sleep(0)
+    shard, state = coordinator.shards[0], partition.state
+    partition.follow_orders(state._replace(isr=(1,), partition_epoch=state.partition_epoch + 1))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not reply.done() and coordinator.shards[0] is shard
+    partition.follow_orders(state._replace(partition_epoch=state.partition_epoch + 2))
+    copied(partition, 2, 1)
+    assert await reply == 0 and coordinator.shards[0] is shard
+
+
+@scenario
 async def test_a_reader_waits_for_what_it_has_seen():
     partition = with_follower()
     coordinator = coordinator_of(partition)

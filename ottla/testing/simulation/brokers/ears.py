@@ -131,7 +131,7 @@ def _marked(world: World, append: Callable[..., Any]) -> Callable[..., Any]:
 def _successors(world: World, activate: Callable[..., Any]) -> Callable[..., Any]:
     def heard(shard: TransactionShard, now: Any) -> None:
         activate(shard, now)
-        states = {each.state for each in shard._transactions.values()}
+        states = {each.state for each in shard.transactions.values()}
         if any(state.is_prepared for state in states):
             world.sometimes("a coordinator ends what another has decided")
         if State.ONGOING in states:

@@ -5,7 +5,7 @@ if not, it is a loss, and somebody must have died more often than the promise al
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ottla.core.ids import TopicPartition
 from ottla.records.batch import iter_batches, records_of
@@ -48,6 +48,8 @@ class Invariants:
         """High watermark and end, when we looked last."""
         self._ends: dict[tuple[int, _Place], int] = {}
         """The same for a broker, over all of its lives."""
+        self.look_at: Callable[[Partition], str | None] = lambda partition: None
+        """What else must hold of a leader whose log or high watermark has moved."""
         world.always("replicas", self.check)
 
     def check(self) -> str | None:
@@ -83,6 +85,7 @@ class Invariants:
             partition.is_leader and not is_late
         ):  # who has not heard of a loss yet knows what does not count any more
             self._committed[place] = max(high, self._committed.get(place, 0))
+            return self.look_at(partition)
         return None
 
     def _note_end(self, node: SimBroker, place: _Place, end: int, before: int, *, is_new: bool) -> None:

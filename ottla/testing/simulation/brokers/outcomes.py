@@ -7,12 +7,14 @@ everything is well nothing is open any more: the last stable offset is the high 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from ottla.broker.coordination import Coordination
-from ottla.broker.internal_topics import CONSUMER_OFFSETS
+from ottla.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.core.ids import TopicPartition
 from ottla.replication.partition import Partition
+from ottla.storage.producers import NO_OFFSET
 from ottla.testing.simulation.brokers.clients import TOPIC
 from ottla.testing.simulation.brokers.node import SimBroker
 from ottla.testing.simulation.brokers.transactions import Attempt, Transactions
+from ottla.transactions.transaction import NO_EPOCH
 
 
 class Outcomes:
@@ -68,6 +70,35 @@ class Outcomes:
             if found.groups.is_loading or found.transactions.is_loading:
                 return f"{node} loads"
         return None
+
+    # --- at any time ------------------------------------------------------------------------------------------------
+
+    def look_at(self, partition: Partition) -> str | None:
+        """A transaction that its coordinator calls complete is open nowhere."""
+        if not self._writers or partition.log.last_stable_offset == partition.high_watermark.value:
+            return None
+        led, where = self._led(), partition.topic_partition
+        if where.topic != TOPIC or led[where] is not partition:
+            return None
+        completed = self._completed(led)
+        for known in partition.log.producers.all():
+            is_open = known.txn_first_offset != NO_OFFSET
+            if is_open and known.epoch < completed.get(known.producer_id, NO_EPOCH):
+                return f"producer {known.producer_id} has a transaction open that is complete"
+        return None
+
+    def _completed(self, led: Mapping[TopicPartition, Partition]) -> dict[int, int]:
+        """By producer id: the epoch of the marker that has ended its last transaction. A coordinator that was replaced
+        may believe what is not committed."""
+        return {
+            each.producer_id: each.producer_epoch
+            for _, found in self._coordinating()
+            for index, shard in found.transactions.shards.items()
+            if led.get(TopicPartition(TRANSACTION_STATE, index)) is shard.partition
+            and shard.partition.high_watermark.value == shard.partition.log.end_offset
+            for each in shard.machine.transactions.values()
+            if each.state.is_complete
+        }
 
     # --- in the end -------------------------------------------------------------------------------------------------
 

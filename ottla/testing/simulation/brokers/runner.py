@@ -104,6 +104,7 @@ class Run:
         self.last: list[Reader] = []
         self.writers: list[Transactions] = []
         self.outcomes = Outcomes(self.brokers, self.writers, self._has_hopeless)
+        self.invariants.look_at = self.outcomes.look_at
 
     def result(self) -> Result:
         self._begin()
