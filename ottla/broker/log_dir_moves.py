@@ -225,6 +225,7 @@ class Move:
         commit = self._replicas.commit_of(self._partition.log)
         while True:
             await self._catch_up()
+            await self._in_thread(self._future.begin_settling())  # now, so that nobody waits for most of it
             try:
                 await commit.pause()
                 if (old := await self._put_in_place()) is not None:

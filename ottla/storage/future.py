@@ -129,10 +129,14 @@ class FutureLog:
         end = self.current.log_start_offset if self.log is None else self.log.end_offset
         return end < self.current.log_start_offset and end < self._first_offset
 
-    def next_step(self, now_ms: int) -> Step | None:
-        """What is to be done next; None if it has all that the log has. Raises KafkaError if the log is damaged."""
+    def next_step(self, now_ms: int, *, syncs: bool = True) -> Step | None:
+        """What is to be done next; None if it has all that the log has. Raises KafkaError if the log is damaged.
+
+        Without `syncs` nothing of it waits for the disk. With them, little is left to sync in the end."""
         log, current = self.log, self.current
         assert log is not None
+        if syncs and log.has_closed_unsynced:
+            return partial(self._follow, log.flush)
         if self._cut_to is not None:
             cut_to, self._cut_to = self._cut_to, None
             if cut_to < log.end_offset:
@@ -212,7 +216,7 @@ class FutureLog:
         if self._cut_to is not None or current.recovery_point > log.recovery_point:
             return False
         copied = 0
-        while copied <= REST_BYTES_MAX and (step := self.next_step(now_ms)) is not None:
+        while copied <= REST_BYTES_MAX and (step := self.next_step(now_ms, syncs=False)) is not None:
             copied += step()
         return (
             log.end_offset == current.end_offset

@@ -36,19 +36,23 @@ def settle(directories: Sequence[LogDirectory], *, are_all_here: bool) -> dict[T
     for directory in directories:
         for name, partition in directory.left_futures().items():
             source = next((each for each in directories if _holds(each, partition)), None)
-            if source is not None:
-                if source is not directory and _is_same_topic(source, str(partition), directory, name):
-                    moves[partition] = directory
-                directory.remove_deleted([directory.discard(name, "delete")])
-            elif are_all_here:
-                kept = directory.discard(name, "stray")
-                logger.warning(
-                    "%s/%s was a copy of a log that is nowhere now; it is kept as %s",
-                    directory.path,
-                    name,
-                    kept,
-                )
+            elsewhere = None if source is directory else source
+            if elsewhere is not None and _is_same_topic(elsewhere, str(partition), directory, name):
+                moves[partition] = directory
+            try:
+                _settle_copy(directory, name, has_log=source is not None, are_all_here=are_all_here)
+            except OSError as error:
+                logger.error("%s/%s stays where it is: %s", directory.path, name, error)
+                moves.pop(partition, None)
     return moves
+
+
+def _settle_copy(directory: LogDirectory, name: str, *, has_log: bool, are_all_here: bool) -> None:
+    if has_log:
+        directory.remove_deleted([directory.discard(name, "delete")])
+    elif are_all_here:
+        kept = directory.discard(name, "stray")
+        logger.warning("%s was a copy of a log that is nowhere now; it is kept as %s", name, kept)
 
 
 def _holds(directory: LogDirectory, partition: TopicPartition) -> bool:
@@ -105,7 +109,11 @@ def _put_away(partition: TopicPartition, directory: LogDirectory, chosen: LogDir
         end is not None and end.epoch == _last_epoch(log) and log.end_offset <= end.end_offset
     )
     directory.release(partition)
-    kept = directory.discard(str(partition), "delete" if is_contained else "stray")
+    try:
+        kept = directory.discard(str(partition), "delete" if is_contained else "stray")
+    except OSError as error:
+        logger.error("%s/%s stays where it is, and is not served: %s", directory.path, partition, error)
+        return
     logger.warning(
         "%s was being moved when the broker ended: it is in %s now, and what lay in %s is called %s",
         *(partition, chosen.path, directory.path, kept),

@@ -149,3 +149,23 @@ def test_a_log_that_is_empty_in_both_directories_stays_in_one(disk):
     disk.crash(random.Random(0))
     directories, _ = settled(disk)
     assert [bool(each.logs) for each in directories].count(True) == 1
+
+
+def test_a_disk_that_refuses_to_tidy_up_does_not_keep_the_broker_from_starting(disk):
+    one, two, _ = filled(disk)
+    future = begun(one, two)
+    settle(future)
+    disk.kill()
+    directories = opened(disk)
+    disk.fail_next("rename")
+    assert leftovers.settle(directories, are_all_here=True) == {}
+    assert states(disk, "two") == ["future"] and ORDERS in directories[0].logs
+
+
+def test_of_two_logs_the_older_is_not_served_even_if_it_cannot_be_put_away(disk):
+    put(put_in_place(disk), b"later", epoch=1)
+    disk.kill()
+    one, two = opened(disk)
+    disk.fail_next("rename")
+    leftovers.settle([one, two], are_all_here=True)
+    assert not one.logs and ORDERS in two.logs
