@@ -111,7 +111,15 @@ class FaultyCluster:
     # --- asking ----------------------------------------------------------------------------------------------------
 
     def state(self) -> ClusterState:
-        return read_state(self.zookeeper.connect_string)
+        """Asks again while ZooKeeper elects, or has just come back."""
+        found: list[ClusterState] = []
+        wait_until(lambda: self._reads_state(found), "ZooKeeper answers")
+        return found[0]
+
+    def _reads_state(self, found: list[ClusterState]) -> bool:
+        with contextlib.suppress(*UNREADABLE):
+            found.append(read_state(self.zookeeper.connect_string))
+        return bool(found)
 
     def leader_of(self, topic: str, partition: int) -> BrokerHost:
         return self.brokers[self.state().partitions[topic, partition].leader]
@@ -148,8 +156,8 @@ class FaultyCluster:
             for number, broker in self.brokers.items():
                 if not found and (count := broker.metric("ottla_under_replicated_partitions")):
                     found.append(f"{number} says that {count:.0f} partitions are not in sync")
-        except (*UNREADABLE, OSError) as error:
-            found[:] = [f"{type(error).__name__}: {error}"]
+        except OSError as error:
+            found[:] = [f"a broker does not answer: {error}"]
         return not found
 
     def mend(self) -> None:

@@ -32,7 +32,13 @@ class Scene(NamedTuple):
     def leader(self) -> BrokerHost:
         """Of one of the partitions that are written to."""
         topic, _, number = self.source.choice(self.load.keys).rpartition("-")
-        return self.cluster.leader_of(topic, int(number))
+        found: list[int] = []
+        wait_until(lambda: self._find_leader(topic, int(number), found), f"{topic}-{number} has a leader")
+        return self.cluster.brokers[found[0]]
+
+    def _find_leader(self, topic: str, number: int, found: list[int]) -> bool:
+        found[:] = [self.cluster.state().partitions[topic, number].leader]
+        return found[0] in self.cluster.brokers
 
     def last(self, seconds: float) -> None:
         """Let it last. The load goes on meanwhile, or would like to."""
@@ -56,7 +62,7 @@ def kill_group_coordinator(scene: Scene) -> None:
         _kill(scene, scene.cluster.coordinator_of(group, GROUPS))
 
 
-def kill_transaction_coordinator(scene: Scene) -> None:
+def kill_txn_coordinator(scene: Scene) -> None:
     name = scene.source.choice(scene.load.transactional_ids)
     _kill(scene, scene.cluster.coordinator_of(name, TRANSACTIONS))
 
@@ -181,6 +187,12 @@ def slow_follower(scene: Scene) -> None:
     assert max(changes.values()) <= ISR_CHANGES_MAX, changes
 
 
+def storm(scene: Scene) -> None:
+    """One after the other, as chance has it, and nobody waits until the cluster is whole again."""
+    for strike in scene.source.sample(STORM, STORM_STRIKES):
+        strike(scene)
+
+
 # --- ZooKeeper -----------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +227,16 @@ def restart_zookeeper(scene: Scene) -> None:
     zookeeper.wait_until_serving()
 
 
+STORM = [
+    kill_leader, restart_at_once, stop_leader(5.0), unplug_leader, deafen_leader, silence_leader,
+    cut_leader_from_followers, cut_leader_from_zookeeper, lose_quorum, restart_zookeeper, jepsen_2013,
+]  # fmt: skip
+STORM_STRIKES = 5
+
+
+DEATH_S = SESSION_TIMEOUT_MS / 1000 + 3
+
+
 class Fault(NamedTuple):
     """What is done, and how often: in `make test`, and in `make chaos`."""
 
@@ -223,30 +245,35 @@ class Fault(NamedTuple):
     strike: Callable[[Scene], None]
     short: int
     full: int
+    away_seconds_max: float | None = None
+    """For how long no partition should be away, on a machine that is not too busy. The table has it; no test does."""
     is_gentle: bool = False
     """Clients see no error: whatever happens, their own retries hide it."""
 
 
 FAULTS = [
-    Fault("kill-leader", "`kill -9` of a leader, started again when its session is over", kill_leader, 3, 20),
-    Fault("restart-at-once", "`kill -9` of a leader, started again at once", restart_at_once, 3, 10),
-    Fault("kill-controller", "`kill -9` of the controller", kill_controller, 1, 3),
-    Fault("stop-controller", "SIGSTOP of the controller for 7.5 s", stop_controller, 1, 3),
+    Fault("kill-leader", "`kill -9` of a leader, started again when its session is over", kill_leader, 3, 20, DEATH_S),
+    Fault("restart-at-once", "`kill -9` of a leader, started again at once", restart_at_once, 3, 10, DEATH_S),
+    Fault("kill-controller", "`kill -9` of the controller", kill_controller, 1, 3, DEATH_S),
+    Fault("stop-controller", "SIGSTOP of the controller for 7.5 s", stop_controller, 1, 3, DEATH_S),
     Fault("zombie-1s", "SIGSTOP of a leader for 1 s", stop_leader(1.0), 1, 3),
     Fault("zombie-5s", "SIGSTOP of a leader for 5 s", stop_leader(5.0), 1, 3),
     Fault("zombie-15s", "SIGSTOP of a leader for 15 s", stop_leader(15.0), 0, 3),
-    Fault("unplugged", "a leader's host unplugged for 7.5 s", unplug_leader, 1, 3),
+    Fault("unplugged", "a leader's host unplugged for 7.5 s", unplug_leader, 1, 3, DEATH_S),
     Fault("deaf", "a leader that hears no broker and no ZooKeeper for 7.5 s", deafen_leader, 1, 3),
     Fault("silent", "a leader that no broker and no ZooKeeper hears for 7.5 s", silence_leader, 1, 3),
     Fault("alone", "a leader cut off from its followers for 7.5 s", cut_leader_from_followers, 1, 3),
     Fault("no-zookeeper", "a leader cut off from ZooKeeper for 7.5 s", cut_leader_from_zookeeper, 1, 3),
-    Fault("zookeeper-leader", "`kill -9` of ZooKeeper's leader", kill_zookeeper_leader, 1, 3, True),
-    Fault("no-quorum", "ZooKeeper without a quorum for 10 s (5 s in `make test`)", lose_quorum, 1, 3, True),
-    Fault("zookeeper-restart", "`kill -9` of all of ZooKeeper, away for 5 s", restart_zookeeper, 1, 3, True),
-    Fault("rolling-restart", "SIGTERM and start of all brokers in turn", roll, 1, 3, True),
+    Fault("zookeeper-leader", "`kill -9` of ZooKeeper's leader", kill_zookeeper_leader, 1, 3, 1.0, True),
+    Fault("no-quorum", "ZooKeeper without a quorum for 10 s (5 s in `make test`)", lose_quorum, 1, 3, 1.0, True),
+    Fault("zookeeper-restart", "`kill -9` of all of ZooKeeper, away for 5 s", restart_zookeeper, 1, 3, None, True),
+    Fault("rolling-restart", "SIGTERM and start of all brokers in turn", roll, 1, 3, 1.0, True),
     Fault("jepsen-2013", "leader and ZooKeeper cut off from the followers, then the leader killed", jepsen_2013, 1, 3),
     Fault("slow-follower", "a host at 1 Mbit/s for a minute (seconds in `make test`)", slow_follower, 1, 1),
-    Fault("group-coordinator", "`kill -9` of a group's coordinator", kill_group_coordinator, 1, 5),
-    Fault("transaction-coordinator", "`kill -9` of a transaction's coordinator", kill_transaction_coordinator, 1, 5),
+    Fault("group-coordinator", "`kill -9` of a group's coordinator", kill_group_coordinator, 1, 5, DEATH_S),
+    Fault("transaction-coordinator", "`kill -9` of a transaction's coordinator", kill_txn_coordinator, 1, 5, DEATH_S),
+    Fault("storm", "five of these in a row, as chance has it, with no time to recover", storm, 0, 5),
 ]  # fmt: skip
-POWER_LOSS = Fault("power-loss", "a leader loses power, and what it had not synced", cut_power, 3, 20)
+POWER_LOSS = Fault(
+    "power-loss", "a leader loses power, and what it had not synced", cut_power, 3, 20, DEATH_S
+)

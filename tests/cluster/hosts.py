@@ -10,7 +10,7 @@ import ipaddress
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -20,7 +20,7 @@ _PREFIX = "ottla"
 
 
 def run(*command: str) -> str:
-    """Run a tool to its end. Raises CalledProcessError, with what it said, if it fails."""
+    """Run a tool to its end; what it said. Raises RuntimeError, with what it said, if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_SECONDS_MAX)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed: {(done.stderr or done.stdout).strip()}")
@@ -53,12 +53,12 @@ class Host:
     def __init__(self, name: str, namespace: str, address: str, cable: str) -> None:
         self.name = name
         self.address = address
-        self._namespace = namespace
+        self.namespace = namespace
         self._cable = cable
         """The end of its cable that hangs on the bridge."""
 
     def command(self, *program: str) -> list[str]:
-        return ["ip", "netns", "exec", self._namespace, *program]
+        return ["ip", "netns", "exec", self.namespace, *program]
 
     def unplug(self) -> None:
         """Nothing comes in or goes out, to nobody. Its own end of the cable stays up: it is told nothing."""
@@ -79,10 +79,6 @@ class Host:
         run("ip", "link", "set", self._cable, "up")
         run(*self.command("iptables", "-w", "-F", "INPUT"))
         subprocess.run(["tc", "qdisc", "delete", "dev", self._cable, "root"], capture_output=True)
-
-    def open_connections(self) -> str:
-        """What `ss` says of them, for those who look for what went wrong."""
-        return run(*self.command("ss", "-tnp"))
 
 
 def cut(some: Sequence[Host], others: Sequence[Host]) -> None:
@@ -139,17 +135,9 @@ class Network:
         """Whatever runs in the hosts must have ended, or its namespace stays as long as it does."""
         for number, host in enumerate(self.hosts, 1):
             subprocess.run(["ip", "link", "delete", f"{self._bridge}.{number}"], capture_output=True)
-            subprocess.run(["ip", "netns", "delete", host._namespace], capture_output=True)
+            subprocess.run(["ip", "netns", "delete", host.namespace], capture_output=True)
         self.hosts.clear()
         subprocess.run(["ip", "link", "delete", self._bridge], capture_output=True)
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@contextlib.contextmanager
-def healed_afterwards(network: Network) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        network.heal()

@@ -24,10 +24,11 @@ def break_and_judge(fault: Fault, cluster: FaultyCluster) -> None:
         _judge(fault, load, line)
         load.delete_topics()
     except BaseException as failure:
-        load.write(path)
         failure.add_note(f"{fault.name}: histories in {path}, what the brokers said in {cluster.path}")
         cluster.mend()
         raise
+    finally:
+        load.write(path)
     if IS_LONG:
         table.write(line)
 

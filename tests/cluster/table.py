@@ -24,8 +24,8 @@ round all replicas were in sync again, and after every fault every acknowledged 
 
 **{rounds} rounds, {operations:,} operations, {acknowledged:,} records acknowledged, {anomalies} anomalies.**
 
-| fault | rounds | operations | acknowledged | anomalies | away: median, longest | ISR changes | elections |
-|---|---:|---:|---:|---:|---:|---:|---:|
+| fault | rounds | operations | acknowledged | anomalies | away: median, longest | aim | ISR changes | elections |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
 {rows}
 
 *Away* is the longest time between two acknowledgements of a partition from the fault on, as an idempotent producer sees
@@ -100,7 +100,8 @@ def _row(fault: Fault, line: Line) -> str:
     ordered = sorted(line.gaps)
     away = f"{ordered[len(ordered) // 2]:.1f} s ({ordered[-1]:.1f} s)" if ordered else ""
     counts = (f"{count:,}" for count in (line.rounds, line.operations, line.acknowledged, line.anomalies))
-    cells = [fault.sentence, *counts, away, str(line.isr_changes), str(line.elections)]
+    aim = "" if fault.away_seconds_max is None else f"{fault.away_seconds_max:g} s"
+    cells = [fault.sentence, *counts, away, aim, str(line.isr_changes), str(line.elections)]
     return f"| {' | '.join(cells)} |"
 
 
