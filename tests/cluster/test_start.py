@@ -16,6 +16,7 @@ import pytest
 from ottla.metadata.paths import BROKERS
 from ottla.metadata.store import NoNode
 from ottla.metadata.zookeeper import ZooKeeperStore
+from ottla.testing.cluster import Cluster
 from ottla.testing.zookeeper import Unavailable, ZooKeeper
 from tests.cluster import hosts
 
@@ -165,3 +166,13 @@ def test_three_machines_need_two_lines_each(tmp_path):
             start = [sys.executable, "-m", "ottla.cli.main", "start", "--config", "server.properties"]
             line = stack.enter_context(running(host.command(*start), directory))
             assert f"broker {number} of cluster" in line and f"{host.address}:9092" in line
+
+
+def test_a_cluster_for_tests_can_have_a_zookeeper_of_its_own(zookeeper):
+    with Cluster(nodes=2, zookeeper=True) as cluster:
+        assert cluster.zookeeper is not None and len(cluster.zookeeper) == 1
+        cluster.create_topic("orders")
+        cluster.kill(cluster.leader("orders"))
+        cluster.wait_until(lambda view: len(view.brokers) == 1 and view.controller in view.brokers)
+    with Cluster(nodes=1, zookeeper=f"{zookeeper.connect_string}/for-tests") as cluster:
+        assert registered(f"{zookeeper.connect_string}/for-tests") == ["1"]
