@@ -10,8 +10,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.broker.listeners import Address
-from ottla.cli.cluster_state import Move, Moves, Snapshot, by_topic, fault_of, moves, snapshot
+from ottla.cli.cluster_state import Move, Moves, Snapshot, by_topic, fault_of, moves, numbered, snapshot
 from ottla.cli.remote import UNREACHABLE, Cluster, Failed, cluster, failed, pieces
+from ottla.cli.tables import say
 from ottla.cli.topic_progress import CompactionProgress
 from ottla.cli.topic_runs import Progress
 from ottla.core.errors import KafkaError, ProtocolError
@@ -121,6 +122,7 @@ class Waiting:
     def __init__(self, places: Iterable[TopicPartition] | None, timeout: float) -> None:
         self._places = None if places is None else set(places)
         self._timeout = timeout
+        self._missed: set[int] = set()
 
     async def follow(
         self, addresses: Sequence[Address], then: Callable[[Cluster], Coroutine[Any, Any, int]]
@@ -152,9 +154,20 @@ class Waiting:
             self._places = set(all_moves)
         going = {place: move for place, move in all_moves.items() if place in self._places}
         if going:
-            sizes = await sizes_of(asked, going)
-            shown.show([progress(going, await snapshot(asked), sizes, len(self._places))])
+            seen, sizes = await snapshot(asked), await sizes_of(asked, going)
+            shown.show([progress(going, seen, sizes, len(self._places))])
+            self._say_who_is_missed(going, seen)
         return not going
+
+    def _say_who_is_missed(self, going: Moves, seen: Snapshot) -> None:
+        """A move that waits for somebody who is gone may wait forever: once is enough to say so."""
+        missed = {id for move in going.values() for id in move.target} - seen.nodes.keys()
+        if news := sorted(missed - self._missed):
+            words = (
+                "is not alive: moves wait for it" if len(news) == 1 else "are not alive: moves wait for them"
+            )
+            say(f"{numbered('broker', news)} {words}")
+        self._missed = missed
 
 
 async def settled(

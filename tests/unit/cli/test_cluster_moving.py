@@ -83,12 +83,13 @@ async def test_a_cluster_that_does_not_answer_is_waited_for_until_the_timeout(mo
 
 
 @scenario
-async def test_waiting_ends_when_nothing_of_it_moves(monkeypatch):
+async def test_waiting_ends_when_nothing_of_it_moves_and_says_once_who_is_missed(monkeypatch, capsys):
     monkeypatch.setattr(cluster_moving, "PAUSES", (0.01,))
     row = ListPartitionReassignmentsResponse.Topic
     moving = row.Partition(partition_index=0, replicas=[2, 1], adding_replicas=[2], removing_replicas=[1])
     other = row.Partition(partition_index=1, replicas=[2, 1], adding_replicas=[2], removing_replicas=[1])
-    answers = [[moving, other], [moving, other], [other]]
+    lost = row.Partition(partition_index=0, replicas=[9, 1], adding_replicas=[9], removing_replicas=[1])
+    answers = [[moving, other], [lost, other], [lost, other], [other]]
 
     def answer(_, request):
         if type(request).__name__ != "ListPartitionReassignmentsRequest":
@@ -108,3 +109,4 @@ async def test_waiting_ends_when_nothing_of_it_moves(monkeypatch):
         addresses = [Address("127.0.0.1", fake.ports[1])]
         assert await Waiting([A0], 10.0).follow(addresses, then) == 42
     assert answers == []
+    assert capsys.readouterr().err == "ottla: broker 9 is not alive: moves wait for it\n"
