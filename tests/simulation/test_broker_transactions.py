@@ -22,7 +22,8 @@ def simulate(profile, count):
     """The first seeds that write transactions."""
     kind = PROFILES[profile]
     busy = (seed for seed in range(100) if any(work.kind == "transactions" for work in draw(seed, kind).work))
-    return lambda number, seeds=list(islice(busy, count)): run(seeds[number], profile)
+    seeds = list(islice(busy, count))
+    return lambda number: run(seeds[number], profile)
 
 
 def test_transactions_come_to_one_end_each_whoever_coordinates_them():
