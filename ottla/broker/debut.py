@@ -18,6 +18,7 @@ from ottla.broker.listeners import (
     is_loopback,
     parse_address,
 )
+from ottla.broker.metadata import NO_CONTROLLER
 from ottla.broker.stored import load_brokers
 from ottla.core.errors import ConfigError, OttlaError
 from ottla.metadata.store import MetadataStore
@@ -37,10 +38,12 @@ class Debut:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._told = asyncio.Event()
-        if broker.controller.is_controller:  # then we have told ourselves
+        orders = broker.controller.orders
+        # Then we have told ourselves. One that has the office, but was interrupted before it took over, has not.
+        if broker.controller.is_controller and orders.was_told:
             self._begin()
         else:
-            broker.controller.orders.on_told = self._begin
+            orders.on_told = self._begin
             broker.dispatch.faults.append(self)
 
     def _begin(self) -> None:
@@ -66,6 +69,8 @@ class Debut:
         broker = self._broker
         listener = inter_broker_listener(broker.config, broker.listeners)
         controller = broker.metadata.controller_id
+        if controller == NO_CONTROLLER:
+            return f"no controller was elected within {timeout_ms} ms: the metadata store may be away, or other brokers"
         return (
             f"the controller, broker {controller}, has not reached this broker at {listener.name}://"
             f"{listener.advertised} within {timeout_ms} ms: other brokers must be able to connect there; "

@@ -102,6 +102,7 @@ class Office:
         """What we write into `/controller`."""
         self._tried: set[Claim] = set()
         self.is_registered = False
+        self._cluster_id = ""
         self._me: Create | None = None
         self._trouble: StoreUnavailable | None = None
         self._heard: MetadataStore | None = None
@@ -130,7 +131,8 @@ class Office:
             }
             missing = [Create(path, data.get(path, b"")) for path in wanted if path not in found]
             if not missing:
-                return ClusterIdNode.decode(found[ClusterIdNode.path].data)
+                self._cluster_id = ClusterIdNode.decode(found[ClusterIdNode.path].data)
+                return self._cluster_id
             try:
                 await self.store.multi(missing)
             except NodeExists:
@@ -229,8 +231,9 @@ class Office:
     async def _attempt(self, me: Create | None) -> bool:
         """Look, and do what is missing: register `me`, take the office. True if nothing is any more."""
         self._trouble = None
-        wanted = [ControllerNode.path, ControllerEpochNode.path]
+        wanted = [ControllerNode.path, ControllerEpochNode.path, ClusterIdNode.path]
         found = await self.store.get_all(wanted if me is None else [me.path, *wanted])
+        self._check_cluster(found)
         registered = found.get(me.path) if me is not None else None
         if me is not None and registered is not None and registered.data != me.data:
             await self._outlive(registered, me.path)
@@ -257,6 +260,16 @@ class Office:
             self.is_registered = True
         self._settle(claim, found.get(ControllerNode.path))
         return True
+
+    def _check_cluster(self, found: dict[str, Node]) -> None:
+        """Is this still our cluster? A store can be wiped while we live, and another cluster be begun there: what we
+        have is not theirs, and what they know would make strays of it."""
+        ours = f"the metadata store is not that of cluster {self._cluster_id} any more"
+        for path in (ControllerEpochNode.path, ClusterIdNode.path):
+            if path not in found:
+                raise StoreError(f"{ours}: it has no {path}")
+        if (theirs := ClusterIdNode.decode(found[ClusterIdNode.path].data)) != self._cluster_id:
+            raise StoreError(f"{ours}, but that of {theirs}")
 
     def _see(self, found: dict[str, Node]) -> Claim | None:
         """Is it us who has the office? Both nodes must say so: they are not read in one moment."""
@@ -302,7 +315,10 @@ class Office:
             if now is None or now.created != other.created:
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.bell.wait(), remaining)
+                async with asyncio.timeout(
+                    remaining
+                ):  # unlike `wait_for` it never overhears that we are to stop
+                    await self.bell.wait()
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"another broker {self.node_id} is alive: {path} exists. Every broker needs a broker.id of its own",

@@ -84,6 +84,11 @@ class Orders:
         self._configs = configs
 
     @property
+    def was_told(self) -> bool:
+        """Has a controller told how the whole cluster looks, in this life of the process?"""
+        return self._told_epoch >= 0
+
+    @property
     def is_told(self) -> bool:
         """Do we know the whole cluster from the newest controller that we have heard of? Only then is a topic that we
         do not know one that is gone: its first orders may have come before it has told of all topics."""

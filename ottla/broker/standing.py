@@ -51,6 +51,8 @@ class Standing:
         self._rebalancing = rebalancing
         self._me = BrokerNode(())
         self._task: asyncio.Task[None] | None = None
+        self._complaint = ""
+        """What went wrong last, and is not over."""
         self.on_session: Callable[[SessionState], object] = lambda state: None
         self.on_registered: Callable[[int], object] = lambda broker_epoch: None
         office.on_session = self._follow_session
@@ -93,7 +95,7 @@ class Standing:
             try:
                 await self._attend()
                 due = await self._rebalance(due)
-                seconds = RETRY_SECONDS[0]
+                seconds, self._complaint = RETRY_SECONDS[0], ""
             except Exception as error:  # whatever it is, somebody must go on standing for election
                 self._complain(error)
                 await asyncio.sleep(seconds)
@@ -140,7 +142,8 @@ class Standing:
         if seconds is None or now < due:
             return due
         context = self._reign.context
-        if self._office.claim is not None and context is not None and len(context.brokers) > 1:
+        is_ours = self._office.claim is not None and self._office.may_decide
+        if is_ours and context is not None and len(context.brokers) > 1:
             from ottla.controller import preferred
 
             percent = self._rebalancing.percent()
@@ -150,8 +153,11 @@ class Standing:
         return now + seconds
 
     def _complain(self, error: Exception) -> None:
+        """Once: a store can be away for hours, and says the same all the time."""
         is_known = isinstance(error, OttlaError | OSError)
-        logger.warning(
+        is_news, self._complaint = repr(error) != self._complaint, repr(error)
+        logger.log(
+            logging.WARNING if is_news else logging.DEBUG,
             "broker %d does not get on with the cluster: %s",
             self._office.node_id,
             error,

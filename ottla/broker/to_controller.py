@@ -169,7 +169,8 @@ class ToController:
         )
 
     async def leave(self) -> None:
-        """Controlled shutdown, as often as the settings say; then we go, whatever we still lead."""
+        """Controlled shutdown, as often as the settings say; then we go, whatever we still lead. Once is enough while
+        the store is away: that may last for hours."""
         config = self._broker.config
         others = self._broker.metadata.brokers.keys() - {self._broker.node_id}
         if not config.controlled_shutdown_enable or not others:
@@ -182,6 +183,10 @@ class ToController:
                 logger.warning("this broker still leads %d partitions", len(remaining))
             except (KafkaError, OSError) as error:
                 logger.warning("the controller does not let this broker go: %s", error)
+            if not self._broker.controller.may_decide:
+                # Without the store there is no controller, or none that could let us go.
+                logger.warning("the metadata store is away: this broker goes without leave")
+                return
             if left:
                 await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
 

@@ -100,8 +100,7 @@ class Session:
         """Connect. Raises StoreUnavailable if that does not succeed in time."""
         self._client.start_async()
         self._mind_the_silence()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._is_settled.wait(), timeout_s)
+        await self._settled(timeout_s)
         self._check()
 
     async def end(self) -> None:
@@ -134,10 +133,7 @@ class Session:
 
     async def _ask_some(self, questions: Sequence[Question]) -> list[Any]:
         sent: list[_Sent] = []
-        if asyncio.current_task() is None:
-            await asyncio.sleep(
-                0
-            )  # a handler begins in no task, and a timeout needs one: it has one from here on
+        await _in_a_task()
         try:
             async with asyncio.timeout(OPERATION_S):
                 for question in questions:
@@ -178,9 +174,15 @@ class Session:
 
     async def _await_connection(self) -> None:
         if self.state is SessionState.SUSPENDED:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_settled.wait(), RECONNECTION_S)
+            await self._settled(RECONNECTION_S)
         self._check()
+
+    async def _settled(self, seconds: float) -> None:
+        """Wait, but not longer. `asyncio.wait_for` may overhear that whoever waits is to stop."""
+        await _in_a_task()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_settled.wait()
 
     def _check(self) -> None:
         if self.state is SessionState.LOST:
@@ -246,6 +248,12 @@ class Session:
         finally:
             impatience.cancel()
             impatience.join()
+
+
+async def _in_a_task() -> None:
+    """A handler begins in no task, and a timeout needs one: it has one from here on."""
+    if asyncio.current_task() is None:
+        await asyncio.sleep(0)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

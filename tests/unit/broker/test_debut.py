@@ -9,6 +9,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.debut import default_host
 from ottla.core.errors import ConfigError, OttlaError
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
+from ottla.metadata.store import SessionState
 from ottla.network.peer import connect
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.testing.disk import SimDisk
@@ -119,5 +120,55 @@ def test_a_store_in_memory_is_enough_for_one():
         assert broker.why_not_ready is None and not broker.dispatch.faults
         await broker.kill()
         await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_controller_but_could_not_take_over_yet_has_told_nobody(caplog):
+    """The connection to the store breaks just after the office was taken: what is stored has not been read."""
+
+    async def scenario():
+        store = await EmbeddedStore.open(MEMORY)
+        broker = broker_on(store, 1)
+        sessions: list[EmbeddedStore] = []
+
+        async def interrupted(path: str) -> EmbeddedStore:
+            session = store.another_session()
+            multi = session.multi
+
+            async def last_words(ops):
+                results = await multi(ops)
+                if any(op.path == "/controller" for op in ops):
+                    session._state = SessionState.SUSPENDED
+                return results
+
+            session.multi = last_words
+            sessions.append(session)
+            return session
+
+        broker._open_store = interrupted
+        starting = asyncio.create_task(broker.start())
+        await until(lambda: (broker.listeners and broker.dispatch.faults) or starting.done())
+        assert not starting.done() and broker.controller.is_controller and broker.why_not_ready
+        sessions[0]._state = SessionState.CONNECTED
+        for listener in sessions[0]._listeners:
+            listener(SessionState.CONNECTED)
+        await starting
+        assert broker.why_not_ready is None and not broker.dispatch.faults
+        await broker.kill()
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_without_a_controller_it_is_not_said_that_one_could_not_come():
+    async def scenario():
+        async with cluster_of(1) as cluster:
+            waiting = broker_on(cluster.store, 7, initial_broker_registration_timeout_ms=50)
+            deaf(waiting)
+            update = waiting.metadata.update
+            waiting.metadata.update = lambda **news: update(**{**news, "controller_id": -1})
+            with pytest.raises(OttlaError, match="no controller was elected within 50 ms"):
+                await waiting.start()
 
     asyncio.run(scenario())

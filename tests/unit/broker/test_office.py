@@ -9,7 +9,7 @@ import pytest
 from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
-from ottla.metadata.store import SessionState, StoreUnavailable
+from ottla.metadata.store import SessionState, StoreError, StoreUnavailable
 from ottla.replication.state import NO_LEADER
 from tests.unit.broker.controlled import Life, Wires, until
 
@@ -423,3 +423,50 @@ async def test_who_was_replaced_unseen_leaves_the_office_of_its_successor_alone(
     await until(lambda: successor.host.is_controller)
     await zombie.host.resign()
     assert successor.host.is_controller and await cluster.store.get("/controller")
+
+
+@cluster
+async def test_who_is_told_to_stop_at_the_moment_its_former_life_ends_stops(cluster):
+    _, second, _ = await three(cluster)
+    second.host.abandon()
+    starting = asyncio.ensure_future(cluster.start(1, registration_timeout_ms=60_000))
+    await until(lambda: cluster.wires.lives[1] is not second)
+    office = cluster.wires.lives[1].host._office
+    await until(lambda: office.bell._waiters)
+    office.ring()
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert starting.cancelled() and not office.is_registered
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+def test_nobody_registers_in_a_store_that_has_lost_its_cluster(is_another, caplog):
+    """The store's data were wiped, and perhaps another cluster has begun there: ours have no place in it."""
+
+    async def scenario():
+        cluster = Cluster(await EmbeddedStore.open(MEMORY))
+        life = await cluster.start(0)
+        wiped = await EmbeddedStore.open(MEMORY)
+        if is_another:
+            await Life(wiped.another_session(), 1).begin()
+
+        async def open_session():
+            return wiped.another_session()
+
+        life.host._office._open_session = open_session
+        await life.host.store.expire()
+        await until(lambda: "is not that of cluster" in caplog.text)
+        assert not life.host._office.is_registered
+        assert "0" not in (await wiped.children("/brokers/ids") if is_another else [])
+        assert not any(record.exc_info for record in caplog.records)
+        await life.host.resign()
+
+    asyncio.run(scenario())
+
+
+@cluster
+async def test_a_cluster_that_somebody_deletes_is_missed_in_a_sentence(cluster):
+    life = await cluster.start(0)
+    await cluster.store.delete("/controller_epoch")
+    with pytest.raises(StoreError, match="/controller_epoch"):
+        await life.host._office.stand()

@@ -14,6 +14,7 @@ from ottla.controller.preferred import ElectionType
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
+from ottla.metadata.store import SessionState
 from ottla.replication.exchange import BrokerLife, Proposal
 from tests.unit.broker.controlled import Life, until
 from tests.unit.broker.test_office import Cluster
@@ -243,3 +244,22 @@ async def test_commands_in_the_midst_of_a_failover_are_answered_by_somebody_or_r
             assert name in boss.metadata.topics, "what was acknowledged is there"
     for image in boss.metadata.topics.values():
         assert all(state.leader in (1, 2) for state in image.partitions if set(state.replicas) != {0})
+
+
+def test_a_controller_whose_store_is_away_keeps_its_peace(caplog):
+    """It is time to look at leadership again and again, but nothing can be done about it."""
+
+    async def scenario():
+        cluster = Cluster(await EmbeddedStore.open(MEMORY))
+        looks: list[None] = []
+        rebalancing = Rebalancing(lambda: 0.001, lambda: looks.append(None) or 0)
+        boss = await cluster.start(0, rebalancing=rebalancing)
+        await cluster.start(1)
+        await until(lambda: len(boss.metadata.brokers) == 2 and looks)
+        boss.store._state = SessionState.SUSPENDED
+        boss.host._office.ring()
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+        assert not caplog.records
+
+    asyncio.run(scenario())

@@ -2,12 +2,15 @@
 
 import asyncio
 import functools
+from unittest.mock import patch
 
 import pytest
 
+from ottla.broker import to_controller
 from ottla.controller.commands import ConfigResource, NewTopic, ResourceType
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
+from ottla.metadata.store import SessionState
 from ottla.protocol.messages.configs import IncrementalAlterConfigsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.topics import (
@@ -245,3 +248,13 @@ async def test_producer_ids_are_waited_for_until_the_controller_knows_who_asks(c
     await asyncio.wait([asking], timeout=0.02)
     known[other.node_id] = us
     assert await asking >= 0
+
+
+@run_with(2, controlled_shutdown_retry_backoff_ms=3_600_000)
+async def test_who_stops_while_the_store_is_away_asks_once_for_leave(cluster):
+    """There is no controller then, nor will there be one soon."""
+    (other,) = cluster.others
+    for node in cluster.nodes.values():
+        node.store._state = SessionState.SUSPENDED
+    with patch.object(to_controller, "PATIENCE_TO_LEAVE_SECONDS", 0.01):
+        await other.to_controller.leave()

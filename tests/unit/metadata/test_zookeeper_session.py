@@ -69,6 +69,22 @@ def test_what_is_given_up_while_it_waits_for_a_connection_is_given_up_at_once():
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("wait", [lambda session: session.begin(60), lambda session: session.ask_all([])])
+def test_who_is_told_to_stop_at_the_moment_the_connection_is_there_stops(wait):
+    async def scenario():
+        session = Session(parse("127.0.0.1:1"), 10_000)
+        waiting = asyncio.ensure_future(wait(session))
+        while not session._is_settled._waiters:
+            await asyncio.sleep(0)
+        session._hear(SessionState.CONNECTED, 7)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        await session.end()
+
+    asyncio.run(scenario())
+
+
 def test_silence_counts_only_while_an_answer_is_due(monkeypatch):
     async def scenario():
         session = Session(parse("127.0.0.1:1"), 10)
