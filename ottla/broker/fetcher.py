@@ -78,6 +78,8 @@ class Fetcher:
         self._news = asyncio.Event()
         self._has_new = False
         """Has a partition come that no request speaks of yet?"""
+        self._on_new: Callable[[], object] | None = None
+        """To be called then, by whoever waits for an answer."""
         self._failures = 0
         self._drops = 0
         """Connections that were dropped for new partitions, one after the other."""
@@ -95,6 +97,8 @@ class Fetcher:
             self._due.add(followed.place)
             self._has_new = True
             self._news.set()
+            if self._on_new is not None:
+                self._on_new()
 
     def remove(self, partition: Partition) -> None:
         place = partition.topic_id, partition.topic_partition.partition
@@ -245,12 +249,7 @@ class Fetcher:
         answer = await peer.post(request, timeout_ms=self._timeout_ms + request.max_wait_ms)
         while not answer.done():
             if not self._has_new:  # one may have come while we were connecting
-                self._news.clear()
-                news = asyncio.ensure_future(self._news.wait())
-                try:
-                    await asyncio.wait((answer, news), return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    news.cancel()
+                await self._answered_or_new(answer)
             if self._has_new and not answer.done():
                 await asyncio.wait((answer,), timeout=_GRACE_S * (1 << min(self._drops, 10)))
                 if not answer.done():
@@ -261,6 +260,22 @@ class Fetcher:
         self._drops = 0
         response: FetchResponse = answer.result()
         return response
+
+    async def _answered_or_new(self, answer: "asyncio.Future[Any]") -> None:
+        """Until there is an answer, or a partition has come. Every fetch waits here: so no task, and no event."""
+        either: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(_: object = None) -> None:
+            if not either.done():
+                either.set_result(None)
+
+        answer.add_done_callback(settle)
+        self._on_new = settle
+        try:
+            await either
+        finally:
+            self._on_new = None
+            answer.remove_done_callback(settle)
 
     # --- answers ------------------------------------------------------------------------------------------------
 
