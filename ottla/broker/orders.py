@@ -68,8 +68,8 @@ class Orders:
         self.configs: dict[ConfigResource, Mapping[str, str]] = {}
         self.controller_epoch = -1
         """The newest that we have heard of."""
-        self._told_epoch = -1
-        """The newest controller that has told how the whole cluster looks."""
+        self._told = (-1, NO_EPOCH)
+        """The newest controller that has told how the whole cluster looks, and in which life of ours."""
         self._number = NO_NUMBER
         """Of the last order that we have heard from that controller."""
         self.broker_epoch = NO_EPOCH
@@ -86,13 +86,13 @@ class Orders:
     @property
     def was_told(self) -> bool:
         """Has a controller told how the whole cluster looks, in this life of the process?"""
-        return self._told_epoch >= 0
+        return self._told[0] >= 0
 
     @property
     def is_told(self) -> bool:
         """Do we know the whole cluster from the newest controller that we have heard of? Only then is a topic that we
         do not know one that is gone: its first orders may have come before it has told of all topics."""
-        return self._told_epoch == self.controller_epoch
+        return self._told[0] == self.controller_epoch
 
     async def follow(self, order: Order) -> Answers:
         """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH."""
@@ -112,7 +112,7 @@ class Orders:
                     "StopReplica", await self._replicas.stop_replicas(order.controller_epoch, partitions)
                 )
             case UpdateMetadata(self._node_id):
-                self._update_metadata(order.effect, order.controller_id)
+                self._update_metadata(order.effect, order)
         return {}
 
     async def _learn_settings(self, states: Sequence[PartitionState]) -> None:
@@ -151,20 +151,24 @@ class Orders:
         self.controller_epoch = order.controller_epoch
         self._number = order.number if is_new else max(self._number, order.number)
 
-    def _update_metadata(self, news: UpdateMetadata, controller_id: int) -> None:
+    def _update_metadata(self, news: UpdateMetadata, order: Order) -> None:
         """A message that was sent twice may come late: what we know better stays."""
-        if news.brokers is not None:
-            self._told_epoch = self.controller_epoch
-        known = self._metadata.topics
+        known, controller_id = self._metadata.topics, order.controller_id
         topics = [_newest(topic, known.get(topic.name)) for topic in news.topics]
+        deleted = list(news.deleted)
+        if news.brokers is not None and self._told != (order.controller_epoch, order.broker_epoch):
+            # The first that it says to us is everything. Of what was deleted before, it may know nothing any more.
+            self._told = order.controller_epoch, order.broker_epoch
+            named = {*deleted, *(topic.name for topic in topics)}
+            deleted += [name for name in known if name not in named]
         self._metadata.update(
-            topics=topics, deleted=news.deleted, brokers=news.brokers, controller_id=controller_id
+            topics=topics, deleted=deleted, brokers=news.brokers, controller_id=controller_id
         )
         if news.brokers is not None and self.on_told is not None:
             told, self.on_told = self.on_told, None
             told()
         if controller_id != self._node_id:  # the controller says so itself, in its own time
-            for name in news.deleted:
+            for name in deleted:
                 self.follow_config(ConfigResource(ResourceType.TOPIC, name), None)
 
     def follow_configs(self, stored: Mapping[ConfigResource, Mapping[str, str]]) -> None:

@@ -1,6 +1,7 @@
 """What this broker is told is done; what others are told is not."""
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -9,7 +10,7 @@ from ottla.controller.commands import ConfigResource, ResourceType
 from ottla.controller.decision import ConfigChange, LeaderAndIsr, StopReplicas, UpdateMetadata
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
-from ottla.replication.state import BrokerImage
+from ottla.replication.state import BrokerImage, TopicImage
 from tests.unit.broker.controlled import FakeConfigs, FakeReplicas, WatchedMetadata
 from tests.unit.controller.helpers import state
 
@@ -25,8 +26,8 @@ class Told:
         self.configs = FakeConfigs(self.calls)
         self.orders = Orders(0, self.replicas, self.metadata, self.configs)
 
-    def tell(self, effect, epoch=8, number=-1):
-        return asyncio.run(self.orders.follow(Order(effect, 3, epoch, number=number)))
+    def tell(self, effect, epoch=8, number=-1, broker_epoch=-1):
+        return asyncio.run(self.orders.follow(Order(effect, 3, epoch, broker_epoch, number)))
 
 
 def test_partitions_are_led_and_stopped():
@@ -70,6 +71,33 @@ def test_metadata_follows():
     told.tell(UpdateMetadata(0, brokers=(BrokerImage(0, 1, ()),)))
     assert told.metadata.controller_id == 3
     assert list(told.metadata.brokers) == [0]
+
+
+def topic(name):
+    return TopicImage(name, uuid.uuid4(), ())
+
+
+def test_what_the_first_word_of_a_controller_does_not_name_is_gone():
+    """Whoever deleted it may have died before it could tell us."""
+    told, alive = Told(), (BrokerImage(0, 1, ()),)
+    told.tell(UpdateMetadata(0, (topic("t"), topic("u")), brokers=alive))
+    told.tell(ConfigChange(TOPIC, {"a": "1"}))
+    told.tell(UpdateMetadata(0, (topic("v"),), brokers=alive))
+    assert told.metadata.topics.keys() == {"t", "u", "v"}, "later words are about what has changed"
+    told.tell(UpdateMetadata(0, (topic("w"),)), epoch=9)
+    assert not told.orders.is_told
+    told.tell(UpdateMetadata(0, (topic("u"),), brokers=alive), epoch=9)
+    assert told.metadata.topics.keys() == {"u"} and told.orders.is_told
+    assert TOPIC not in told.orders.configs
+    told.tell(UpdateMetadata(0, (topic("x"),), brokers=alive), epoch=9)
+    assert told.metadata.topics.keys() == {"u", "x"}
+
+
+def test_in_another_life_everything_is_told_anew():
+    told, alive = Told(), (BrokerImage(0, 1, ()),)
+    told.tell(UpdateMetadata(0, (topic("t"), topic("u")), brokers=alive), broker_epoch=4)
+    told.tell(UpdateMetadata(0, (topic("u"),), brokers=alive), broker_epoch=5)
+    assert told.metadata.topics.keys() == {"u"}
 
 
 def test_what_concerns_other_brokers_is_not_for_us():

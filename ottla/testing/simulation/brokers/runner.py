@@ -183,6 +183,7 @@ class Run:
         )
         self._expect("no transaction stays open", self.outcomes.are_all_ended, SETTLE_MS, self.outcomes.open)
         if not self.faults.lasting:
+            self._expect("everybody knows which topics there are", self.truth.is_known_to_all, SETTLE_MS)
             self._tidy_up()
 
     def _tidy_up(self) -> None:

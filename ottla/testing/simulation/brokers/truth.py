@@ -121,6 +121,12 @@ class Truth:
         epoch = broker.controller.broker_epoch
         return self.stored.registered.get(node.id) == epoch == self.stored.epochs.get(node.id)
 
+    def is_known_to_all(self) -> bool:
+        """Do all brokers tell their clients of the topics that there are, and of no others?"""
+        topics = {where.topic for where in self.stored.partitions}
+        nodes = [node.broker for node in self._brokers.values() if node.broker is not None]
+        return all(broker.metadata.topics.keys() == topics for broker in nodes)
+
     def litter(self, node: SimBroker) -> list[str]:
         """Directories of partitions on its disk that are no replica there, and replicas that have none."""
         wanted = {
