@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla.cli import cluster_moving
+from ottla.cli import cluster_moving, cluster_reassigning
 from ottla.cli.main import main
 from tests.unit.cli.several import several_brokers
 from tests.unit.cli.states import Asked, runner
@@ -179,6 +179,9 @@ def test_whoever_stops_waiting_does_not_stop_the_move(several, ottla, monkeypatc
     async def interrupted(*_):
         raise KeyboardInterrupt
 
+    assert cluster_reassigning.sizes_of is cluster_moving.sizes_of, (
+        "imported before it is patched, not meanwhile"
+    )
     with monkeypatch.context() as patch:
         patch.setattr(cluster_moving, "sizes_of", interrupted)
         ran = ottla(
