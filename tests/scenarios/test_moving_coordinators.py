@@ -73,6 +73,8 @@ async def in_state(state, client, third):
     """A group in that state: who may commit there, and what waits, on a connection of its own."""
     if state == "Empty":
         return {}, []
+    if state == "Consumer":
+        return await new_protocol(client), []
     member = Member(client)
     await member.join()
     if state == "CompletingRebalance":
@@ -84,6 +86,24 @@ async def in_state(state, client, third):
     while await member.beat() != ErrorCode.REBALANCE_IN_PROGRESS:
         await asyncio.sleep(0.002)
     return member.credentials, [joining]
+
+
+async def new_protocol(client):
+    """A member of the consumer protocol, alone in its group."""
+    joined = await client.insist(
+        lambda: client.coordinator("g0", GROUP),
+        lambda each: each.error_code,
+        "ConsumerGroupHeartbeat",
+        0,
+        group_id="g0",
+        member_id="",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["tea"],
+        topic_partitions=[],
+    )
+    assert joined.error_code == ErrorCode.NONE
+    return {"member_id": joined.member_id, "generation_id_or_member_epoch": joined.member_epoch}
 
 
 class Committer:
@@ -104,7 +124,9 @@ class Committer:
             self.acknowledged = self.tried
 
 
-@pytest.mark.parametrize("state", ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"])
+@pytest.mark.parametrize(
+    "state", ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Consumer"]
+)
 @scenario
 async def test_a_group_coordinator_that_dies_with_a_commit_under_way_loses_no_offset(state):
     async with cluster_of(3, **SHARED) as cluster, clients_of(cluster, 3) as (client, other, third):

@@ -185,7 +185,7 @@ class Client:
             lambda: self.coordinator(group, GROUP),
             lambda each: each.topics[0].partitions[0].error_code,
             "OffsetCommit",
-            8,
+            9,
             group_id=group,
             topics=[OffsetCommitRequest.Topic(name=place.topic, partitions=[part])],
             **member,
