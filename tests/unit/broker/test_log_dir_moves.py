@@ -10,6 +10,7 @@ import pytest
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.testing.broker import AsyncBroker
+from tests.unit.broker.cluster import cluster
 from tests.unit.broker.handlers.serving import scenario
 from tests.unit.storage.helpers import batch
 
@@ -298,3 +299,59 @@ async def test_a_log_is_not_compacted_while_it_moves():
         assert kit.node.cleaning.status(ORDERS).state == "paused"
         await move(kit.node, place_of(kit.node)[0])
         assert kit.node.cleaning.status(ORDERS).state != "paused"
+
+
+# --- leaders and followers --------------------------------------------------------------------------------------------
+
+
+async def order(node, name):
+    await node.log_dir_moves.move(ORDERS, os.path.abspath(name))
+
+
+def lies_in(node, name):
+    return [each.path for each in node.replicas.directories if ORDERS in each.logs] == [name]
+
+
+@scenario
+async def test_leader_and_follower_move_while_records_are_replicated():
+    async with cluster(2, directories=2) as brokers:
+        await brokers.lead(1, 2)
+        for number in range(20):
+            if number % 5 == 0:
+                for id in 1, 2:
+                    await order(brokers[id], f"d{id}-{(number // 5 + 1) % 2}")
+            appended = brokers.put(1, b"%d" % number * 100, acks=-1)
+            await brokers.partition(1).high_watermark.reach(appended.last_offset + 1)
+        for id in 1, 2:
+            await arrived(brokers[id])
+            assert lies_in(brokers[id], f"d{id}-0")
+        await brokers.has(2, 20)
+        assert brokers.content(1) == brokers.content(2)
+
+
+@scenario
+async def test_leadership_changes_while_a_replica_moves_and_what_parted_is_cut():
+    async with cluster(2, directories=2, **{RATE: NEVER}) as brokers:
+        await brokers.lead(1, 2)
+        for number in range(10):
+            brokers.put(1, b"%d" % number * 100)
+        await brokers.has(2, 10)
+        await order(brokers[1], "d1-1")  # the first chunk, and no more
+        (under_way,) = brokers[1].log_dir_moves.under_way.values()
+        copied = brokers[1].replicas.directories[1].futures[ORDERS]
+        while copied.end_offset < 10:
+            await asyncio.sleep(0)
+        await brokers.lead(2, to=[2])
+        for number in range(3):
+            brokers.put(1, b"lost %d" % number)  # it does not know yet
+            brokers.put(2, b"kept %d" % number)
+        await brokers.lead(2, new_epoch=False)
+        await brokers.has(1, 13)
+        brokers[1].config.update({RATE: 2**63 - 1})
+        await asyncio.wait([under_way.task])
+        assert lies_in(brokers[1], "d1-1")
+        await brokers.lead(1)
+        brokers.put(1, b"led again")
+        await brokers.has(2, 14)
+        assert b"kept 2" in brokers.content(1) and b"lost" not in brokers.content(1)
+        assert brokers.content(1) == brokers.content(2)
