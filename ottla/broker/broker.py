@@ -91,6 +91,8 @@ class Broker:
         self.clock = clock or SystemClock()
         self.node_id: int = config.node_id
         self.why_not_ready: str | None = "it has not been started"
+        self.is_known_to_others = False
+        """Has it begun to register? Others count on it from then on, until its session is closed."""
         self.stopping = Watermark()
         """Reaches 1 when this broker begins to stop: who waits for records is answered with those that there are."""
         self.configs = Configs(config)
@@ -176,7 +178,9 @@ class Broker:
         self.replicas.forget_strays(stored.topics, stored.lost)
         self.replicas.on_failed, self.replicas.on_all_failed = self._some_failed, self._all_failed
         self.why_not_ready = "it waits for the controller"
-        await check_endpoint(self.config, self.store, self.listeners)
+        await self.controller.regain()
+        await check_endpoint(self.config, self.controller.store, self.listeners)
+        self.is_known_to_others = True
         await self.controller.elect(
             [listener.endpoint for listener in self.listeners],
             self.config.broker_rack,

@@ -128,6 +128,10 @@ class ControllerHost:
         self.orders.follow_configs(stored.configs)
         return stored
 
+    async def regain(self) -> None:
+        """Before `elect`: logs take time to open, in which a session can end. Raises StoreUnavailable."""
+        await self._office.regain()
+
     async def elect(
         self, endpoints: Sequence[Endpoint], rack: str | None = None, previous_epoch: int = NO_EPOCH
     ) -> None:

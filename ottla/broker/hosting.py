@@ -7,6 +7,7 @@ from ottla.broker.lines import Wires
 from ottla.broker.listeners import inter_broker_listener
 from ottla.broker.office import OpenSession
 from ottla.broker.standing import Rebalancing
+from ottla.broker.stores import session_timeout_ms
 from ottla.controller.context import Policy
 from ottla.controller.topics import Defaults
 from ottla.core.errors import OttlaError
@@ -33,7 +34,7 @@ def controller_host(
     # A store in this process knows at once who is gone. Others believe in a life of ours that has just ended until its
     # session times out; they count from the last they heard of it, and we from now.
     is_own_store = isinstance(broker.store, EmbeddedStore)
-    registration_timeout_ms = 0 if is_own_store else 2 * config.session_timeout_ms
+    registration_timeout_ms = 0 if is_own_store else 2 * session_timeout_ms(config, broker.store)
     return ControllerHost(
         broker.store,
         node_id=broker.node_id,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.config import BrokerConfig
 
 LOOPBACK = "127.0.0.1"
+_LOOPBACK_6 = "::1"
 WILDCARDS = ("0.0.0.0", "::")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SUPPORTED = ("PLAINTEXT",)
@@ -103,7 +104,8 @@ async def host_towards(address: Address) -> str:
         ):
             with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
                 probe.connect(place)
-                return str(probe.getsockname()[0])
+                host = str(probe.getsockname()[0])
+                return LOOPBACK if host == _LOOPBACK_6 else host  # where clients look for it first
         return LOOPBACK
 
     try:

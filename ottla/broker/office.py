@@ -177,6 +177,15 @@ class Office:
         with contextlib.suppress(StoreError, OSError):
             await old.close()
 
+    async def regain(self) -> None:
+        """Have a session, though the one we had may have been interrupted or have ended while nobody looked."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._registration_timeout_s
+        while self.store.session is SessionState.SUSPENDED and loop.time() < deadline:
+            await asyncio.sleep(RETRY_SECONDS)
+        if self.store.session is SessionState.LOST:
+            await self.renew()
+
     def _follow_session(self, store: MetadataStore, state: SessionState) -> None:
         if store is self.store:
             if state is SessionState.LOST:

@@ -11,6 +11,7 @@ from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.low_watermarks import LowWatermarks
 from ottla.broker.peers import Peers
 from ottla.broker.session_watch import SessionWatch
+from ottla.broker.stores import session_timeout_ms
 from ottla.replication.partition import Partition
 from ottla.replication.selector import ReplicaView, selector_of
 from ottla.replication.throttle import RateLimit, may_serve, throttled_replicas
@@ -34,7 +35,7 @@ class Replication:
         self.isr_changes = IsrChanges(broker, self._peers)
         self.isr_changes.may_change = lambda: broker.controller.may_decide
         self.low_watermarks = LowWatermarks(lambda: broker.metadata.brokers)
-        session = SessionWatch(broker.clock, lambda: config.session_timeout_ms)
+        session = SessionWatch(broker.clock, lambda: session_timeout_ms(config, broker.controller.store))
         session.follow(broker.controller.store.session)
         broker.may_lead = session.may_lead
         broker.controller.on_session, broker.controller.on_registered = session.follow, session.registered

@@ -50,6 +50,7 @@ class Standing:
         self._metadata = metadata
         self._rebalancing = rebalancing
         self._me = BrokerNode(())
+        self._has_entered = False
         self._task: asyncio.Task[None] | None = None
         self._complaint = ""
         """What went wrong last, and is not over."""
@@ -65,8 +66,10 @@ class Standing:
             await self._office.enter(me)
             epoch = self._orders.broker_epoch = self._office.broker_epoch
             self._follow_controller()
+        if self._has_entered:
+            logger.info("broker %d is registered again, in epoch %d", self._office.node_id, epoch)
         # The next session of this process has lost nothing of what this one had.
-        self._me = me._replace(previous_epoch=epoch)
+        self._me, self._has_entered = me._replace(previous_epoch=epoch), True
         self.on_registered(epoch)
         if (state := self._office.store.session) is not SessionState.CONNECTED:
             self._follow_session(state)  # nobody was told before
@@ -182,6 +185,11 @@ class Standing:
 
     def _follow_session(self, state: SessionState) -> None:
         if state is SessionState.LOST:
+            if self._task is not None:  # who ends it himself need not be told
+                logger.warning(
+                    "the session of broker %d with the metadata store is over: others may lead what it led",
+                    self._office.node_id,
+                )
             self._reign.forget()
             self._metadata.update(controller_id=NO_CONTROLLER)
         elif not self._office.is_registered:

@@ -41,6 +41,16 @@ async def serve_store(config: "BrokerConfig", store: MetadataStore) -> "StoreSer
     return server
 
 
+def session_timeout_ms(config: "BrokerConfig", store: MetadataStore) -> int:
+    """How long the store believes in a broker of which it hears nothing. ZooKeeper does not grant every wish."""
+    if config.zookeeper_connect:
+        from ottla.metadata.zookeeper import ZooKeeperStore
+
+        if isinstance(store, ZooKeeperStore):
+            return store.session_timeout_ms
+    return config.session_timeout_ms
+
+
 def described(config: "BrokerConfig", path: str) -> str:
     """The store, for a sentence."""
     if config.zookeeper_connect:

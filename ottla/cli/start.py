@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ottla.broker.listeners import Listener
 
 STOPPED, INTERRUPTED = 0, 130
+_FAREWELL_SECONDS = 5.0
+"""To close its session with the metadata store, for a broker that is stopped while it starts."""
 _BOUND_TO = re.compile(r"\('([^']*)', ([0-9]+)")
 
 
@@ -198,7 +200,12 @@ async def _serve(config: "BrokerConfig") -> Outcome:
     ending = Ending()
     broker.on_fatal = ending.fail
     try:
-        if not await done_before(broker.start(), ending.first):
+        starting = asyncio.create_task(broker.start())
+        if not await done_before(starting, ending.first):
+            if (
+                broker.is_known_to_others
+            ):  # else they would wait for one that is gone, until its session times out
+                await asyncio.wait([starting], timeout=_FAREWELL_SECONDS)
             # Its threads may still recover logs. That can be cut off at any point, as by a crash.
             return Outcome(STOPPED, in_a_hurry=True)
     except OSError as error:
@@ -232,9 +239,9 @@ class Ending:
         self.first.set()
 
 
-async def done_before(work: Coroutine[Any, Any, None], event: asyncio.Event) -> bool:
+async def done_before(work: "Coroutine[Any, Any, None] | asyncio.Task[None]", event: asyncio.Event) -> bool:
     """Whether `work` was done before the event came. If not, it is cancelled, and not waited for."""
-    task, alarm = asyncio.create_task(work), asyncio.create_task(event.wait())
+    task, alarm = asyncio.ensure_future(work), asyncio.create_task(event.wait())
     await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
     alarm.cancel()
     if not task.done():

@@ -33,6 +33,7 @@ _REFUSAL_SECONDS = (
     0.03  # how long a request waits that finds no connection: who tries in a loop should not spin
 )
 _OPEN_SECONDS = 10.0
+_CLOSE_SECONDS = 3.0
 _MS = 1000
 
 T = TypeVar("T")
@@ -148,7 +149,7 @@ class RemoteStore(SingleWrites):
             with contextlib.suppress(
                 StoreError, TimeoutError
             ):  # who is not heard will be missed, and expires
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(_CLOSE_SECONDS):
                     await self._ask("close", _nothing)
         self._become(SessionState.LOST)
         self._hang_up()

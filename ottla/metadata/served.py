@@ -102,6 +102,7 @@ class StoreServer:
         self._serving: dict[asyncio.Task[Any], _Connection] = {}
         self._counting: asyncio.Task[None] | None = None
         self.port = 0
+        self._is_closed = False
 
     async def start(self, host: str = "127.0.0.1", port: int = 0, *, anywhere: bool = False) -> int:
         """Listen, and return the port. Raises ConfigError for an address that others can reach, unless `anywhere`."""
@@ -117,6 +118,7 @@ class StoreServer:
 
     async def close(self) -> None:
         """End all sessions, without a word: to their owners it is as if the server had died. The store stays open."""
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
         if self._counting is not None:
@@ -160,6 +162,8 @@ class StoreServer:
 
     def _greet(self, frame: Frame, connection: _Connection) -> _Session | None:
         """The session of a connection that says hello: a new one, or its own. None if there is none for it."""
+        if self._is_closed:
+            return None  # nobody would ever end its session
         if frame["say"] != "hello":
             raise ProtocolError(f"{frame['say']} before hello")
         if "session" in frame:

@@ -74,6 +74,8 @@ class ZooKeeperStore(SingleWrites):
             await session.begin(connection_timeout_ms / _MS)
             store = cls(session, address.root)
             await store._make_root()
+            # Servers may be behind each other by seconds: what others knew before we came, we are to know, too.
+            await store._answer(store._requests.sync(address.root or "/"), address.root or "/")
             return store
         except (StoreUnavailable, SessionLost) as error:
             await session.end()
@@ -93,6 +95,11 @@ class ZooKeeperStore(SingleWrites):
     def id(self) -> int:
         """The session's id, as ZooKeeper's own tools show it in hex."""
         return self._session.id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """How long ZooKeeper believes in us without a word: it has bounds of its own for what it is asked for."""
+        return self._session.timeout_ms
 
     def on_session(self, on_change: Callable[[SessionState], None]) -> None:
         self._listeners.append(on_change)

@@ -81,6 +81,11 @@ def create(path: str) -> Question:
     return lambda client: client.create_async(path)
 
 
+def sync(path: str) -> Question:
+    """Answered when the server has heard of everything that was written before. Answers the path."""
+    return lambda client: client.sync_async(path)
+
+
 def watcher(tell: Callable[[], None]) -> Callable[[Any], None]:
     """For `children` and `exists`. kazoo calls it in a thread of its own, also when it forgets it: that is not news."""
     return lambda event: None if event.type == EventType.NONE else tell()

@@ -25,6 +25,7 @@ from typing import Any
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped]  # kazoo has no types
 from kazoo.handlers.threading import SequentialThreadingHandler  # type: ignore[import-untyped]  # no types
+from kazoo.protocol.serialization import Connect  # type: ignore[import-untyped]  # no types
 from kazoo.protocol.states import KazooState  # type: ignore[import-untyped]  # no types
 
 from ottla.metadata.store import SessionLost, SessionState, StoreUnavailable
@@ -80,7 +81,9 @@ class Session:
             logger=kazoo_logger,
         )
         self._client.add_listener(self._on_kazoo)
-        self._silence_s = timeout_s * _SILENCE
+        self.timeout_ms = session_timeout_ms
+        """As it was asked for, then as the server has agreed to it."""
+        self._overhear_the_timeout()
         self.state = SessionState.SUSPENDED
         self.on_state: Callable[[SessionState], None] = lambda state: None
         self.id = 0
@@ -196,12 +199,26 @@ class Session:
         """A server that says nothing although it was asked is given up while the session can still be saved."""
         if self.state is SessionState.LOST:
             return
-        is_silent = self._in_flight_count > 0 and self._handler.silent_s() > self._silence_s
+        silence_s = self.timeout_ms / 1_000 * _SILENCE
+        is_silent = self._in_flight_count > 0 and self._handler.silent_s() > silence_s
         # Twice, since after a pause of our own kazoo's thread needs a moment to take what has come meanwhile.
         if is_silent and self._was_silent:
             self._handler.drop()
         self._was_silent = is_silent
-        self._loop.call_later(self._silence_s / _LOOKS, self._mind_the_silence)
+        self._loop.call_later(silence_s / _LOOKS, self._mind_the_silence)
+
+    def _overhear_the_timeout(self) -> None:
+        """kazoo keeps it to itself."""
+        connection = self._client._connection
+        invoke = connection._invoke
+
+        def overheard(timeout: float, request: Any, xid: Any = None) -> Any:
+            answer = invoke(timeout, request, xid)
+            if isinstance(request, Connect) and answer[0].time_out > 0:
+                self.timeout_ms = answer[0].time_out
+            return answer
+
+        connection._invoke = overheard
 
     # --- the state ----------------------------------------------------------------------------------------------
 

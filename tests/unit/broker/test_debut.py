@@ -161,6 +161,48 @@ def test_who_is_controller_but_could_not_take_over_yet_has_told_nobody(caplog):
     asyncio.run(scenario())
 
 
+def test_a_session_that_ends_while_logs_are_opened_is_begun_anew(caplog):
+    """Recovery can take long, and what it has done must not be in vain."""
+
+    async def scenario():
+        store = await EmbeddedStore.open(MEMORY)
+        broker = broker_on(store, 1)
+        open_store, sessions = broker._open_store, []
+
+        async def noted(path: str) -> EmbeddedStore:
+            sessions.append(await open_store(path))
+            if len(sessions) > 1:
+                return sessions[-1]
+            # The brokers of this store are not those that own its file: theirs end like that of any other process.
+            return RemoteLike(sessions[0])
+
+        broker._open_store = noted
+        loop, open_logs = asyncio.get_running_loop(), broker.replicas.open
+
+        def slow(*arguments):
+            asyncio.run_coroutine_threadsafe(sessions[0].expire(), loop).result()
+            return open_logs(*arguments)
+
+        broker.replicas.open = slow
+        await broker.start()
+        assert broker.controller.store is sessions[1] and broker.controller.is_controller
+        await broker.stop()
+        assert await store.children("/brokers/ids") == []
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+class RemoteLike:
+    """A session with a store that is not in this process."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str):
+        return getattr(self._store, name)
+
+
 def test_without_a_controller_it_is_not_said_that_one_could_not_come():
     async def scenario():
         async with cluster_of(1) as cluster:

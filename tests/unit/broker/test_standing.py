@@ -246,6 +246,24 @@ async def test_commands_in_the_midst_of_a_failover_are_answered_by_somebody_or_r
         assert all(state.leader in (1, 2) for state in image.partitions if set(state.replicas) != {0})
 
 
+def test_a_session_that_is_over_and_the_next_one_are_a_line_each(caplog):
+    async def scenario():
+        cluster = Cluster(await EmbeddedStore.open(MEMORY))
+        life = await cluster.start(7)
+        before = life.host.broker_epoch
+        with caplog.at_level("INFO"):
+            caplog.clear()
+            await life.host.store.expire()
+            await until(lambda: life.host.broker_epoch > before and life.host.is_controller)
+        said = [record.getMessage() for record in caplog.records if record.name.endswith("standing")]
+        assert said == [
+            "the session of broker 7 with the metadata store is over: others may lead what it led",
+            f"broker 7 is registered again, in epoch {life.host.broker_epoch}",
+        ]
+
+    asyncio.run(scenario())
+
+
 def test_a_controller_whose_store_is_away_keeps_its_peace(caplog):
     """It is time to look at leadership again and again, but nothing can be done about it."""
 

@@ -23,6 +23,9 @@ from ottla.broker.listeners import listeners_of
 from ottla.cli.main import main
 from ottla.cli.start import Ending, done_before, explained
 from ottla.core.errors import OttlaError
+from ottla.metadata.embedded import MEMORY, EmbeddedStore
+from ottla.metadata.paths import BrokerNode, ControllerNode
+from ottla.metadata.served import StoreServer
 from ottla.storage.lock import DirectoryInUseError
 
 LINE = re.compile(r"Ottla listens on 127\.0\.0\.1:(\d+); its data is in (.*?)(?:; metrics are at (\S+))?\n")
@@ -39,7 +42,7 @@ class Pretended:
         self.config, self.on_fatal = config, None
         self.listeners: list = []
         self.http_port = None
-        self.stopped = False
+        self.stopped = self.is_known_to_others = False
         on_progress(0, 1)
         Pretended.made.append(self)
 
@@ -265,7 +268,7 @@ import asyncio, sys, threading, types
 from ottla.cli.main import main
 
 class Stuck:
-    listeners, http_port = [], None
+    listeners, http_port, is_known_to_others = [], None, False
     def __init__(self, config, *, on_progress): self.config = config
     async def start(self): await self.wait("start")
     async def stop(self): await self.wait("stop")
@@ -309,3 +312,36 @@ def test_a_second_signal_does_not_wait_for_the_end():
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
         assert not path.exists()
+
+
+def test_a_broker_that_is_stopped_while_it_starts_takes_leave_of_the_others(tmp_path):
+    """They do not count on it until its session times out, which is never in this test."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(MEMORY)
+        server = StoreServer(store)
+        port = await server.start()
+        boss = store.another_session()  # of a controller that never tells anybody anything
+        await boss.create("/controller", ControllerNode.encode(0, 0), ephemeral=True)
+        settings = [f"metadata.store.connect=127.0.0.1:{port}", "broker.session.timeout.ms=3600000"]
+        arguments = [argument for setting in settings for argument in ("--set", setting)]
+        where = ["--port", "0", "--data-dir", str(tmp_path), "--broker-id", "1"]
+        command = [sys.executable, "-m", "ottla.cli.main", "start", *where, *arguments]
+        process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
+        try:
+            async with asyncio.timeout(60):
+                while not await store.get_all([BrokerNode.path(1)]):
+                    await asyncio.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            _, err = await process.communicate()
+            assert (process.returncode, err) == (0, b"")
+            assert not await store.get_all([BrokerNode.path(1)])
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+            await server.close()
+            await boss.close()
+            await store.close()
+
+    asyncio.run(scenario())

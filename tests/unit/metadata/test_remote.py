@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+from unittest.mock import patch
 
 import pytest
 
+from ottla.metadata import remote
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
 from ottla.metadata.remote import RemoteStore
 from ottla.metadata.served import StoreServer
@@ -334,3 +336,12 @@ def test_more_than_fits_into_one_answer_is_asked_for_again():
             await session.close()
 
     asyncio.run(scenario())
+
+
+@with_a_gate()
+async def test_closing_does_not_wait_for_a_server_that_does_not_answer(world, gate):
+    session = await world.session(gate.port)
+    gate.shut()
+    with patch.object(remote, "_CLOSE_SECONDS", 0.01):
+        await session.close()
+    assert session.session is SessionState.LOST

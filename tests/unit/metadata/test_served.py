@@ -116,6 +116,20 @@ def test_an_id_without_its_secret_opens_nothing():
     asyncio.run(scenario())
 
 
+def test_who_comes_when_it_closes_gets_no_session_that_nobody_would_end():
+    async def scenario() -> None:
+        async with served() as server:
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            await server.close()
+            late = asyncio.StreamReader()  # of a connection that was accepted, but not heard yet
+            late.feed_data(HELLO)
+            late.feed_eof()
+            await asyncio.create_task(server._serve(late, writer))
+            assert server.sessions == []
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.1", "example.org"])
 def test_it_is_served_on_the_loopback_only(host):
     async def scenario() -> None:

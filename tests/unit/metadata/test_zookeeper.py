@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from ottla.core.errors import ConfigError
-from ottla.metadata import zookeeper_session
+from ottla.metadata import zookeeper_requests, zookeeper_session
 from ottla.metadata.store import (
     Create,
     NodeExists,
@@ -185,8 +185,32 @@ class TestOutages:
 
         asyncio.run(scenario())
 
+    def test_the_timeout_of_a_session_is_what_the_server_agrees_to(self, own_server):
+        async def scenario():
+            store = await open_store(own_server.connect_string, 2**31 - 1)
+            limit = dict(line.split("=", 1) for line in own_server.ask(0, "conf").splitlines() if "=" in line)
+            assert store.session_timeout_ms == int(limit["maxSessionTimeout"])
+            await store.close()
+
+        asyncio.run(scenario())
+
 
 class TestEnsembles:
+    def test_a_session_sees_what_was_written_before_it_began(self, ensemble, monkeypatch):
+        """Its server may be behind the others: it is asked to catch up, before anything is read."""
+        asked, sync = [], zookeeper_requests.sync
+        monkeypatch.setattr(zookeeper_requests, "sync", lambda path: asked.append(path) or sync(path))
+
+        async def scenario():
+            stores = [await open_store(f"{ensemble.connect_string}/a") for _ in range(6)]
+            await stores[0].create("/b")
+            later = await open_store(f"{ensemble.connect_string}/a")
+            assert asked == ["/a"] * 7 and "b" in await later.children("/")
+            for store in [*stores, later]:
+                await store.close()
+
+        asyncio.run(scenario())
+
     def test_a_session_goes_on_when_the_leader_dies(self, ensemble):
         async def scenario():
             store = await open_store(ensemble.connect_string, LONG_MS)
