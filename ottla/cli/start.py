@@ -202,9 +202,8 @@ async def _serve(config: "BrokerConfig") -> Outcome:
     try:
         starting = asyncio.create_task(broker.start())
         if not await done_before(starting, ending.first):
-            if (
-                broker.is_known_to_others
-            ):  # else they would wait for one that is gone, until its session times out
+            # Else the others would count on it until its session times out.
+            if broker.is_known_to_others:
                 await asyncio.wait([starting], timeout=_FAREWELL_SECONDS)
             # Its threads may still recover logs. That can be cut off at any point, as by a crash.
             return Outcome(STOPPED, in_a_hurry=True)
