@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from ottla.broker.election import ControllerHost
-from ottla.broker.markers import MarkerWriter
+from ottla.broker.markers import MarkerWriter, TransactionEnder
 from ottla.broker.orders import Orders
 from ottla.broker.remote_markers import MarkerRouter
 from ottla.broker.remote_verification import RemoteVerification
@@ -34,6 +34,7 @@ def listening(world: World) -> Iterator[None]:
         (RemoteVerification, "ask", _vouching),
         (MarkerRouter, "_write_at", _markers),
         (MarkerWriter, "_append", _marked),
+        (TransactionEnder, "_pause", _again),
         (TransactionShard, "activate", _successors),
     ]
     with contextlib.ExitStack() as stack:
@@ -124,6 +125,14 @@ def _marked(world: World, append: Callable[..., Any]) -> Callable[..., Any]:
         except KafkaError as error:
             world.sometimes(f"a marker is refused ({int(error.code)})")
             raise
+
+    return heard
+
+
+def _again(world: World, pause: Callable[..., Any]) -> Callable[..., Any]:
+    async def heard(ender: TransactionEnder, *about: Any) -> None:
+        world.sometimes("a marker is tried again")
+        await pause(ender, *about)
 
     return heard
 

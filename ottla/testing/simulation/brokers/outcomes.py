@@ -4,7 +4,7 @@ A transaction is there in all of its partitions or in none, its offset counts if
 everything is well nothing is open any more: the last stable offset is the high watermark.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
 from ottla.broker.coordination import Coordination
 from ottla.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -16,19 +16,24 @@ from ottla.testing.simulation.brokers.node import SimBroker
 from ottla.testing.simulation.brokers.transactions import Attempt, Transactions
 from ottla.transactions.transaction import NO_EPOCH
 
+_WRITTEN = (TOPIC, CONSUMER_OFFSETS, TRANSACTION_STATE)
+"""Where transactions leave something."""
+
 
 class Outcomes:
-    """Looks at the brokers that lead. `is_hopeless`: is there a partition that only somebody could lead who is away for
-    ever? Without its coordinator a transaction stays open, and nobody can help it."""
+    """Looks at the brokers that lead. `there` are all partitions, `is_hopeless` says whether one of them could only be
+    led by somebody who is away for ever: without its coordinator a transaction stays open, and nobody can help it."""
 
     def __init__(
         self,
         brokers: Sequence[SimBroker],
         writers: Sequence[Transactions],
+        there: Collection[TopicPartition],
         is_hopeless: Callable[[], bool],
     ) -> None:
         self._brokers = brokers
         self._writers = writers
+        self._there = there
         self._is_hopeless = is_hopeless
 
     def _led(self) -> dict[TopicPartition, Partition]:
@@ -46,15 +51,23 @@ class Outcomes:
         return self.open() is None
 
     def open(self) -> str | None:
-        """What holds back readers of committed records."""
+        """What keeps readers of committed records from seeing how all has ended."""
         if not self._writers or self._is_hopeless():
             return None
         for writer in self._writers:
             if not writer.is_idle:
                 return f"{writer.name} is not done"
-        for where, partition in self._led().items():
+        led = self._led()
+        for where in self._there:
+            if where.topic not in _WRITTEN:
+                continue
+            if where not in led:
+                return f"nobody leads {where}"
+            partition = led[where]
             stable, high = partition.log.last_stable_offset, partition.high_watermark.value
-            if where.topic in (TOPIC, CONSUMER_OFFSETS) and stable < high:
+            if high < partition.log.end_offset:
+                return f"{where} is committed up to {high} of {partition.log.end_offset}"
+            if stable < high:
                 return f"{where} is stable up to {stable} of {high}"
         return self._loading()
 

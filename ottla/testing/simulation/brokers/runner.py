@@ -103,7 +103,8 @@ class Run:
         self.readers: list[Reader] = []
         self.last: list[Reader] = []
         self.writers: list[Transactions] = []
-        self.outcomes = Outcomes(self.brokers, self.writers, self._has_hopeless)
+        there = self.truth.stored.partitions.keys()
+        self.outcomes = Outcomes(self.brokers, self.writers, there, self._has_hopeless)
         self.invariants.look_at = self.outcomes.look_at
 
     def result(self) -> Result:

@@ -41,7 +41,7 @@ SOMETIMES = {
     "a transaction is told to come again (51)": "the one before is still being ended",
     "another broker vouches": "a batch is written when the coordinator, elsewhere, knows of it (KIP-890)",
     "another broker writes markers": "WriteTxnMarkers, from the coordinator to a leader",
-    "a marker is not written (13)": "no answer: it is sent again, to whoever leads by then",
+    "a marker is tried again": "no answer, no leader, too few replicas: it goes to whoever leads by then",
     "a coordinator ends what another has decided": "Prepare was written, and its writer is gone",
     "a coordinator takes over an open transaction": "it gets what is left of its time",
     "a replica was moved": "a reassignment went to its end",
