@@ -26,6 +26,8 @@ CHUNK_BYTES_MAX = 1 << 20
 REST_BYTES_MAX = 4 << 20
 """So much may be left to copy while everybody waits: some 10 ms."""
 
+NOT_SETTLED = -1
+
 Step = Callable[[], int]
 """Something a thread has to do; returns how many bytes it copied."""
 
@@ -47,7 +49,7 @@ class FutureLog:
         self.name = future_name(partition)
         self.log: Log | None = None
         self._cut_to: int | None = None
-        self._settled_start = -1
+        self._settled_start = NOT_SETTLED
 
     # --- beginning and ending -----------------------------------------------------------------------------------
 
@@ -140,8 +142,10 @@ class FutureLog:
         if self._cut_to is not None:
             cut_to, self._cut_to = self._cut_to, None
             if cut_to < log.end_offset:
+                self._settled_start = NOT_SETTLED  # the checkpoints know it as longer than it is now
                 return partial(self._follow, partial(log.truncate_to, cut_to))
         if self._is_behind_start:
+            self._settled_start = NOT_SETTLED
             return partial(
                 self._follow, partial(self._start_over, self._first_offset, self._gone_producers())
             )

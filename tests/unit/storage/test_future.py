@@ -4,7 +4,7 @@ import errno
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.core.errors import ErrorCode, KafkaError
@@ -324,6 +324,7 @@ _STEPS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(_STEPS, max_size=40))
 def test_a_copy_follows_a_log_through_everything(steps):
     disk = SimDisk()
@@ -361,3 +362,4 @@ def test_a_copy_follows_a_log_through_everything(steps):
     disk.kill()
     one, two = opened(disk, segment_bytes=300)
     assert not one.logs and values_of(two.logs[ORDERS]) == expected
+    assert two.logs[ORDERS].recovery.damage == []
