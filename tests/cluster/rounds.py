@@ -39,7 +39,9 @@ def _strike(fault: Fault, cluster: FaultyCluster, load: Load, line: Line) -> Non
         load.flow()
         before, since = cluster.wait_until_whole(), time.monotonic()
         fault.strike(scene)
+        struck = time.monotonic()
         after = cluster.wait_until_whole()
+        line.healing.append(time.monotonic() - struck)
         load.flow()
         line.rounds += 1
         line.gaps.append(load.pulse.longest_gap(since).seconds)

@@ -24,14 +24,15 @@ round all replicas were in sync again, and after every fault every acknowledged 
 
 **{rounds} rounds, {operations:,} operations, {acknowledged:,} records acknowledged, {anomalies} anomalies.**
 
-| fault | rounds | operations | acknowledged | anomalies | away: median, longest | aim | ISR changes | elections |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|
+| fault | rounds | operations | acknowledged | anomalies | away | aim | whole again | ISR changes | elections |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 {rows}
 
 *Away* is the longest time between two acknowledgements of a partition from the fault on, as an idempotent producer sees
-it that has one record under way in each partition: the median of the rounds, and the longest of them. ISR changes and
-elections are counted in ZooKeeper, over all partitions, those of the coordinators included, until the cluster was whole
-again.
+it that has one record under way in each partition. *Whole again* is the time from the end of the fault, which may be
+the start of a broker, until all replicas of all partitions were in sync. Of both there is the median of the rounds, and
+the longest. ISR changes and elections are counted in ZooKeeper, over all partitions, those of coordinators included,
+until the cluster was whole again.
 """
 
 
@@ -50,6 +51,8 @@ class Line:
     anomalies: int = 0
     gaps: list[float] = field(default_factory=list)
     """The longest of each round, in seconds."""
+    healing: list[float] = field(default_factory=list)
+    """From the end of the fault until the cluster was whole again, in seconds, of each round."""
     isr_changes: int = 0
     elections: int = 0
 
@@ -67,7 +70,7 @@ class Line:
         return (
             f"{self.name}: {self.rounds} rounds, {self.operations:,} operations, {self.acknowledged:,} records "
             f"acknowledged, {self.transactions} transactions, {self.commits} commits of groups, "
-            f"{self.anomalies} anomalies, longest gaps {_seconds(self.gaps)} s, "
+            f"{self.anomalies} anomalies, away for {_seconds(self.gaps)}, whole after {_seconds(self.healing)}, "
             f"{self.isr_changes} ISR changes, {self.elections} elections"
         )
 
@@ -97,13 +100,17 @@ def page(lines: list[tuple[Fault, Line]]) -> str:
 
 
 def _row(fault: Fault, line: Line) -> str:
-    ordered = sorted(line.gaps)
-    away = f"{ordered[len(ordered) // 2]:.1f} s ({ordered[-1]:.1f} s)" if ordered else ""
     counts = (f"{count:,}" for count in (line.rounds, line.operations, line.acknowledged, line.anomalies))
     aim = "" if fault.away_seconds_max is None else f"{fault.away_seconds_max:g} s"
-    cells = [fault.sentence, *counts, away, aim, str(line.isr_changes), str(line.elections)]
+    changes = str(line.isr_changes), str(line.elections)
+    cells = [fault.sentence, *counts, _middle(line.gaps), aim, _middle(line.healing), *changes]
     return f"| {' | '.join(cells)} |"
 
 
-def _seconds(gaps: list[float]) -> str:
-    return ", ".join(f"{gap:.1f}" for gap in gaps) or "none of"
+def _middle(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    return f"{ordered[len(ordered) // 2]:.1f} s, {ordered[-1]:.1f} s" if ordered else ""
+
+
+def _seconds(found: list[float]) -> str:
+    return ", ".join(f"{each:.1f} s" for each in found) or "no time"
