@@ -65,17 +65,17 @@ def test_a_seed_runs_the_same_way_whatever_strings_hash_to():
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "replacement"),
+    ("owner", "name", "replacement", "profile"),
     [
-        (Leading, "committed_to", lambda self, end: end),
-        (Partition, "divergence", lambda self, *_: None),
+        (Leading, "committed_to", lambda self, end: end, "default"),
+        (Partition, "divergence", lambda self, *_: None, "stragglers"),
     ],
     ids=["a leader commits alone", "logs that part are not told"],
 )
-def test_a_bug_is_found(monkeypatch, owner, name, replacement):
+def test_a_bug_is_found(monkeypatch, owner, name, replacement, profile):
     assert hasattr(owner, name)
     monkeypatch.setattr(owner, name, replacement)
-    assert first_violation(lambda seed: run(seed, "default"), 40) is not None
+    assert first_violation(lambda seed: run(seed, profile), 40) is not None
 
 
 def test_a_loss_that_the_promise_covers_is_found_where_losses_are_allowed(monkeypatch):
