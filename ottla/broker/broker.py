@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_REPORT_SECONDS = 5.0
+"""How long a broker that stops tries to tell of a disk that has failed."""
 _OPENERS = 2
 """Threads that decompress what producers sent. Each may hold as much as a batch may decompress to, so they are few."""
 
@@ -229,7 +231,7 @@ class Broker:
             await self._end_cleaning()
             await self.upkeep.stop()
             await self.replicas.end_syncs()
-            await asyncio.gather(*self._reports)
+            await self._end_reports()
             await self.controller.resign()
             await _finish(asyncio.to_thread(self.replicas.close, self.controller.broker_epoch))
         finally:
@@ -272,6 +274,13 @@ class Broker:
         )
         self._reports.add(report)
         report.add_done_callback(self._reports.discard)
+
+    async def _end_reports(self) -> None:
+        """The controller should know, but there may be none: at the next start it is told anyway."""
+        if self._reports:
+            _, late = await asyncio.wait(self._reports, timeout=_REPORT_SECONDS)
+            for report in late:
+                report.cancel()
 
     def _all_failed(self) -> None:
         self.why_not_ready = "every log directory has failed"

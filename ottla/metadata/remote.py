@@ -10,6 +10,7 @@ started anew. Watches are kept over all this, and each is told once when the con
 import asyncio
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +26,8 @@ from ottla.metadata.store import (
     StoreUnavailable,
 )
 from ottla.metadata.store_wire import Frame
+
+logger = logging.getLogger(__name__)
 
 BEATS = 6
 """So often within its timeout the server hears of a session: two may come late before anybody worries."""
@@ -277,6 +280,11 @@ class RemoteStore(SingleWrites):
         if self._state in (state, SessionState.LOST):
             return
         self._state = state
+        where = f"the metadata store at {self._host}:{self._port}"
+        if state is SessionState.SUSPENDED:
+            logger.warning("there is no connection to %s", where)
+        elif state is SessionState.CONNECTED:
+            logger.info("the connection to %s is back", where)
         if state is not SessionState.CONNECTED:
             self._let_down()
         for listener in list(self._listeners):

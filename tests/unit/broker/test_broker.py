@@ -15,6 +15,7 @@ from ottla.broker.directories import METADATA_NAME
 from ottla.controller.commands import NewTopic
 from ottla.core.errors import ConfigError, ErrorCode, KafkaError, OttlaError
 from ottla.core.ids import TopicPartition
+from ottla.metadata.store import SessionState
 from ottla.network.peer import connect
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.replication.state import NO_LEADER
@@ -369,6 +370,20 @@ async def test_a_broker_that_stops_at_once_after_a_disk_failed_has_told_the_cont
     broker.replicas.directory_failed(str(tmp_path / "b"), OSError(errno.EIO, "broken"))
     await broker.stop()
     assert NO_LEADER in leaders(broker)
+
+
+@scenario
+async def test_a_broker_that_stops_does_not_wait_long_for_a_controller_to_tell_of_a_failed_disk(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("ottla.broker.broker._REPORT_SECONDS", 0.01)
+    broker = broker_in(tmp_path / "a", tmp_path / "b")
+    await broker.start()
+    await create(broker, "orders", partitions=2)
+    broker.store._state = SessionState.SUSPENDED
+    broker.replicas.directory_failed(str(tmp_path / "b"), OSError(errno.EIO, "broken"))
+    async with asyncio.timeout(15):  # half of what a question to the controller is asked for
+        await broker.stop()
 
 
 @scenario

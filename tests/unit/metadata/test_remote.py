@@ -1,6 +1,7 @@
 """Sessions by a socket: the contract of all stores, and what becomes of them when the connection breaks."""
 
 import asyncio
+import logging
 import socket
 from unittest.mock import patch
 
@@ -345,3 +346,26 @@ async def test_closing_does_not_wait_for_a_server_that_does_not_answer(world, ga
     with patch.object(remote, "_CLOSE_SECONDS", 0.01):
         await session.close()
     assert session.session is SessionState.LOST
+
+
+@with_a_gate()
+async def test_an_interruption_and_its_end_are_a_line_each(world, gate):
+    session = await world.session(gate.port)
+    said: list[str] = []
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lambda record: said.append(record.getMessage())
+    remote.logger.addHandler(handler)
+    level = remote.logger.level
+    remote.logger.setLevel(logging.INFO)
+    try:
+        gate.shut()
+        gate.break_connections()
+        await become(session, SessionState.SUSPENDED)
+        gate.open()
+        await become(session, SessionState.CONNECTED)
+        await session.close()
+    finally:
+        remote.logger.removeHandler(handler)
+        remote.logger.setLevel(level)
+    where = f"the metadata store at 127.0.0.1:{gate.port}"
+    assert said == [f"there is no connection to {where}", f"the connection to {where} is back"]
