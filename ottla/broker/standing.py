@@ -17,7 +17,7 @@ from ottla.broker.stored import load_configs, load_topic_configs
 from ottla.core.errors import OttlaError
 from ottla.metadata import paths
 from ottla.metadata.paths import BrokerNode, ControllerNode
-from ottla.metadata.store import SessionState, StoreError
+from ottla.metadata.store import ANY_VERSION, Check, SessionState, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -177,8 +177,12 @@ class Standing:
                 self._metadata.update(controller_id=office.controller_id)
 
     async def _read_settings(self, topics: Sequence[str]) -> Settings:
+        store = self._office.store
         try:
-            return await load_topic_configs(self._office.store, topics)
+            # The controller has just written them, perhaps by another server than ours, which may be behind. What
+            # follows a transaction is read as of then, or later.
+            await store.multi([Check(paths.TOPICS, ANY_VERSION)])
+            return await load_topic_configs(store, topics)
         except StoreError as error:  # there is a notice of them as well: we look when the store is back
             logger.warning("the settings of %s cannot be read now: %s", ", ".join(topics), error)
             return {}

@@ -246,6 +246,30 @@ async def test_commands_in_the_midst_of_a_failover_are_answered_by_somebody_or_r
         assert all(state.leader in (1, 2) for state in image.partitions if set(state.replicas) != {0})
 
 
+@cluster
+async def test_the_settings_of_a_new_topic_are_not_read_from_a_server_that_is_behind(cluster):
+    """The controller has written them by another server. A transaction makes ours catch up, and a read does not."""
+    boss = await cluster.start(0)
+    other = await cluster.start(1)
+    await until(lambda: len(boss.metadata.brokers) == 2)
+    store, is_behind = other.store, True
+    multi, get_all = store.multi, store.get_all
+
+    async def catch_up(ops):
+        nonlocal is_behind
+        is_behind = False
+        return await multi(ops)
+
+    async def late(paths):
+        found = await get_all(paths)
+        return {path: node for path, node in found.items() if not (is_behind and "/config/" in path)}
+
+    store.multi, store.get_all = catch_up, late
+    await boss.host.create_topics([NewTopic("t", assignments={0: [1]}, configs={MIN_INSYNC: "2"})])
+    assert not is_behind
+    assert other.configs.applied[ConfigResource(ResourceType.TOPIC, "t")] == {MIN_INSYNC: "2"}
+
+
 def test_a_session_that_is_over_and_the_next_one_are_a_line_each(caplog):
     async def scenario():
         cluster = Cluster(await EmbeddedStore.open(MEMORY))
