@@ -34,7 +34,8 @@ class CoordinatorConfig(Config):
         int,
         3,
         between(1, 32_767),
-        doc="Replicas of __consumer_offsets, which is created when so many brokers live; 1 for a broker whose metadata is its own.",
+        doc="Replicas of __consumer_offsets, which is created when so many brokers live; 1 "
+        "for a broker whose metadata is its own.",
     )
     offsets_topic_segment_bytes = Key(
         "offsets.topic.segment.bytes",
@@ -184,7 +185,8 @@ class CoordinatorConfig(Config):
         int,
         3,
         between(1, 32_767),
-        doc="Replicas of __transaction_state, which is created when so many brokers live; 1 for a broker whose metadata is its own.",
+        doc="Replicas of __transaction_state, which is created when so many brokers live; 1 "
+        "for a broker whose metadata is its own.",
     )
     transaction_state_log_min_isr = Key(
         "transaction.state.log.min.isr",
