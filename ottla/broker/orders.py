@@ -96,14 +96,12 @@ class Orders:
 
     async def follow(self, order: Order) -> Answers:
         """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH."""
-        self._check_controller(order)
-        self._check_life(order)
-        self._check_turn(order)
+        self._check(order)
         match order.effect:
             case ConfigChange(resource, values):
                 self.follow_config(resource, values)
             case LeaderAndIsr(self._node_id, states):
-                await self._learn_settings(states)
+                await self._learn_settings(order, states)
                 return _judged(
                     "LeaderAndIsr", await self._replicas.leader_and_isr(order.controller_epoch, states)
                 )
@@ -115,13 +113,21 @@ class Orders:
                 self._update_metadata(order.effect, order)
         return {}
 
-    async def _learn_settings(self, states: Sequence[PartitionState]) -> None:
+    async def _learn_settings(self, order: Order, states: Sequence[PartitionState]) -> None:
         """A new topic is never served without its settings. Those of others we are told by a notice, some time."""
         names = {state.topic for state in states if state.is_new}
         if unknown := sorted(n for n in names if ConfigResource(ResourceType.TOPIC, n) not in self.configs):
-            for resource, values in (await self.read_settings(unknown)).items():
+            settings = await self.read_settings(unknown)
+            self._check(order)  # who asked may have asked again, and have deleted the topic since
+            for resource, values in settings.items():
                 if resource not in self.configs:  # a notice may have come in the meantime
                     self.follow_config(resource, values)
+
+    def _check(self, order: Order) -> None:
+        """Is it still this order's turn?"""
+        self._check_controller(order)
+        self._check_life(order)
+        self._check_turn(order)
 
     def _check_controller(self, order: Order) -> None:
         if order.controller_epoch < self.controller_epoch:

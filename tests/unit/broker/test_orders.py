@@ -52,6 +52,35 @@ def test_a_late_copy_of_an_order_does_not_delete_what_was_given_back_since():
     assert told.replicas.states == {}
 
 
+def test_an_order_that_waits_for_settings_is_late_when_another_was_followed_meanwhile():
+    """The controller has asked again, was answered, and has deleted the topic since: what waited must not revive it."""
+    told = Told()
+    lead = LeaderAndIsr(0, (state(0, "0", "0")._replace(is_new=True),))
+
+    async def scenario():
+        reads = []
+
+        async def read(topics):
+            reads.append(asyncio.Event())
+            if len(reads) == 1:
+                await reads[0].wait()
+            return {TOPIC: {"a": "b"}}
+
+        told.orders.read_settings = read
+        waiting = asyncio.ensure_future(told.orders.follow(Order(lead, 3, 8, -1, 4)))
+        while not reads:
+            await asyncio.sleep(0)
+        await told.orders.follow(Order(lead, 3, 8, -1, 4))
+        await told.orders.follow(Order(StopReplicas(0, {TopicPartition("t", 0): True}), 3, 8, -1, 5))
+        told.orders.follow_config(TOPIC, None)
+        reads[0].set()
+        with pytest.raises(KafkaError, match="STALE_CONTROLLER_EPOCH"):
+            await waiting
+
+    asyncio.run(scenario())
+    assert told.replicas.states == told.configs.applied == {}
+
+
 def test_orders_without_a_number_are_followed_as_they_come():
     told = Told()
     told.tell(LeaderAndIsr(0, (state(0, "0", "0"),)), number=7)
