@@ -160,10 +160,12 @@ class ControllerHost:
         async with self._reign.turn:
             await self._office.vacate()
         await self._reign.end()
+        await self.orders.rest()
 
     def abandon(self) -> None:
         """Stand for election no more, as a crash would have it."""
         self._standing.abandon()
+        self.orders.abandon()
         self._office.resign()
         self._reign.forget()
 

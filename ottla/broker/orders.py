@@ -6,6 +6,7 @@ is refused: whoever sent it does not know yet. So is a late copy of one that was
 to be deleted may have been given back since, and a topic's name may be another's.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -78,6 +79,7 @@ class Orders:
         """Called once, when a controller has told how the whole cluster looks."""
         self.read_settings: Callable[[Sequence[str]], Awaitable[Settings]] = _none_are_known
         """Reads those of some topics from the store."""
+        self._under_way: set[asyncio.Task[Answers]] = set()
         self._node_id = node_id
         self._replicas = replicas
         self._metadata = metadata
@@ -95,7 +97,31 @@ class Orders:
         return self._told[0] == self.controller_epoch
 
     async def follow(self, order: Order) -> Answers:
-        """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH."""
+        """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH.
+
+        The controller may hang up in the middle. What is begun is finished all the same: half an order leaves half a
+        log, of which nobody knows."""
+        following = asyncio.ensure_future(self._follow(order))
+        self._under_way.add(following)
+        following.add_done_callback(self._ended)
+        return await asyncio.shield(following)
+
+    def _ended(self, following: "asyncio.Task[Answers]") -> None:
+        self._under_way.discard(following)
+        if not following.cancelled():
+            following.exception()  # counts as seen: who asked may be gone
+
+    async def rest(self) -> None:
+        """Returns when nothing is under way."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def abandon(self) -> None:
+        """Finish nothing, as the end of the process would have it."""
+        for following in self._under_way:
+            following.cancel()
+
+    async def _follow(self, order: Order) -> Answers:
         self._check(order)
         match order.effect:
             case ConfigChange(resource, values):

@@ -81,6 +81,33 @@ def test_an_order_that_waits_for_settings_is_late_when_another_was_followed_mean
     assert told.replicas.states == told.configs.applied == {}
 
 
+def test_what_is_begun_is_finished_though_the_controller_has_hung_up():
+    """Half an order leaves half a log, of which nobody knows."""
+    told = Told()
+
+    async def scenario():
+        is_begun, goes_on = asyncio.Event(), asyncio.Event()
+        lead = told.replicas.leader_and_isr
+
+        async def slow(controller_epoch, states):
+            is_begun.set()
+            await goes_on.wait()
+            return await lead(controller_epoch, states)
+
+        told.replicas.leader_and_isr = slow
+        asked = asyncio.ensure_future(
+            told.orders.follow(Order(LeaderAndIsr(0, (state(0, "0", "0"),)), 3, 8, -1, 4))
+        )
+        await is_begun.wait()
+        asked.cancel()
+        await asyncio.wait([asked])
+        goes_on.set()
+        await told.orders.rest()
+
+    asyncio.run(scenario())
+    assert TopicPartition("t", 0) in told.replicas.states
+
+
 def test_orders_without_a_number_are_followed_as_they_come():
     told = Told()
     told.tell(LeaderAndIsr(0, (state(0, "0", "0"),)), number=7)
