@@ -120,7 +120,7 @@ public class JavaClient {
             case "log_dir_sizes": return logDirSizes(topic);
             case "active_producers":
                 return admin.describeProducers(List.of(partition)).all().get().get(partition).activeProducers().size();
-            default: throw new IllegalArgumentException("no such verb: " + request);
+            default: return new JavaAdministration(admin).answer(request);
         }
     }
 
@@ -162,12 +162,18 @@ public class JavaClient {
 
     private int openTransactional(JsonNode request) {
         Properties settings = settings();
-        settings.put("transactional.id", request.get("transactional_id").asText());
-        settings.put("transaction.timeout.ms", request.get("timeout_ms").asText());
+        settings.put("enable.idempotence", "true");
+        boolean isTransactional = !request.get("transactional_id").isNull();
+        if (isTransactional) {
+            settings.put("transactional.id", request.get("transactional_id").asText());
+            settings.put("transaction.timeout.ms", request.get("timeout_ms").asText());
+        }
         KafkaProducer<byte[], byte[]> producer =
             new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
         transactionals.add(producer);
-        producer.initTransactions();
+        if (isTransactional) {
+            producer.initTransactions();
+        }
         return transactionals.size() - 1;
     }
 
@@ -286,7 +292,8 @@ public class JavaClient {
     // --- administration
 
     private Object createTopic(String topic, JsonNode request) throws Exception {
-        NewTopic wanted = new NewTopic(topic, request.get("partitions").asInt(), (short) 1);
+        NewTopic wanted = new NewTopic(
+            topic, request.get("partitions").asInt(), (short) request.get("replicas").asInt());
         Map<String, String> configs = new HashMap<>();
         request.get("configs").fields().forEachRemaining(each -> configs.put(each.getKey(), each.getValue().asText()));
         return admin.createTopics(List.of(wanted.configs(configs))).all().get();

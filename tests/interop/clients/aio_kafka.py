@@ -103,11 +103,16 @@ class AioKafka:
                 ]
         return found
 
+    def sender(self) -> "TransactionalProducer":
+        return TransactionalProducer(self._bootstrap, None)
+
     def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "TransactionalProducer":
         return TransactionalProducer(self._bootstrap, transactional_id, timeout_ms)
 
-    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        new = NewTopic(topic, partitions, 1, topic_configs=dict(configs))
+    def create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replicas: int = 1
+    ) -> None:
+        new = NewTopic(topic, partitions, replicas, topic_configs=dict(configs))
         _check(each[1] for each in self._ask(lambda admin: admin.create_topics([new])).topic_errors)
 
     def delete_topic(self, topic: str) -> None:
@@ -174,14 +179,15 @@ class AioKafka:
 
 
 class TransactionalProducer:
-    """Has a loop of its own, which runs while a step is taken."""
+    """Has a loop of its own, which runs while a step is taken. One without a transactional id can but `send`."""
 
-    def __init__(self, bootstrap_server: str, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(self, bootstrap_server: str, transactional_id: str | None, timeout_ms: int = 60_000) -> None:
         self._loop = asyncio.new_event_loop()
 
         async def start() -> Any:
             producer = AIOKafkaProducer(
                 bootstrap_servers=bootstrap_server,
+                enable_idempotence=True,
                 transactional_id=transactional_id,
                 transaction_timeout_ms=timeout_ms,
             )

@@ -41,21 +41,25 @@ class Unavailable(Exception):
     """This client cannot run here; the sentence says why."""
 
 
-class Transactional(Protocol):
-    """A producer with a transactional id, step by step. Every step may raise `Refused`."""
-
-    def begin(self) -> None: ...
+class Sender(Protocol):
+    """An idempotent producer that lives on, with acks=all. What it lets its user see of trouble is raised."""
 
     def send(self, topic: str, records: Sequence[Record]) -> None:
         """Returns when the broker has them."""
+
+    def close(self) -> None: ...
+
+
+class Transactional(Sender, Protocol):
+    """A producer with a transactional id, step by step. Every step may raise `Refused`."""
+
+    def begin(self) -> None: ...
 
     def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None: ...
 
     def commit(self) -> None: ...
 
     def abort(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class Client(Protocol):
@@ -82,10 +86,14 @@ class Client(Protocol):
 
     def group_consume(self, topic: str, group: str, count: int) -> list[Record]: ...
 
+    def sender(self) -> Sender: ...
+
     def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
         """Takes the id over from whoever had it."""
 
-    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None: ...
+    def create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replicas: int = 1
+    ) -> None: ...
 
     def delete_topic(self, topic: str) -> None: ...
 

@@ -137,6 +137,9 @@ class ConfluentKafka:
                 )
         return found
 
+    def sender(self) -> "TransactionalProducer":
+        return TransactionalProducer({**self._common, "enable.idempotence": True})
+
     def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "TransactionalProducer":
         settings = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
         return TransactionalProducer({**self._common, **settings})
@@ -148,8 +151,12 @@ class ConfluentKafka:
             (found,) = _call(lambda: consumer.committed(asked, timeout=WAIT_SECONDS_MAX))
         return found.offset if found.offset >= 0 else None
 
-    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        _result(self._admin.create_topics([NewTopic(topic, partitions, 1, config=dict(configs))])[topic])
+    def create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replicas: int = 1
+    ) -> None:
+        _result(
+            self._admin.create_topics([NewTopic(topic, partitions, replicas, config=dict(configs))])[topic]
+        )
 
     def delete_topic(self, topic: str) -> None:
         _result(self._admin.delete_topics([topic])[topic])
@@ -213,11 +220,14 @@ class ConfluentKafka:
 
 
 class TransactionalProducer:
+    """Also one without a transactional id, of which nothing but `send` is asked."""
+
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
         self._failures: list[Any] = []
         self._producer = Producer(settings)
-        _call(lambda: self._producer.init_transactions(WAIT_SECONDS_MAX))
+        if "transactional.id" in settings:
+            _call(lambda: self._producer.init_transactions(WAIT_SECONDS_MAX))
 
     def begin(self) -> None:
         _call(self._producer.begin_transaction)

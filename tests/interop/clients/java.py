@@ -3,13 +3,18 @@
 import fcntl
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.interop.clients.client import Unavailable
 from tests.interop.clients.remote import RemoteClient
 from tests.oracles import apache_kafka
 
-_SOURCES = [Path(__file__).with_name(name) for name in ("JavaClient.java", "JavaMember.java")]
+_SOURCES = [
+    Path(__file__).with_name(name)
+    for name in ("JavaClient.java", "JavaAdministration.java", "JavaMember.java")
+]
 _OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto"]
 _POM = Path(__file__).with_name("java_client.xml")
 _BUILD = Path(__file__).parents[3] / "build" / "interop"
@@ -39,6 +44,40 @@ def prepare(version: str) -> None:
 class JavaClient(RemoteClient):
     def __init__(self, bootstrap_server: str, version: str) -> None:
         super().__init__(_command(version, "JavaClient"), bootstrap_server)
+
+    def cluster(self) -> dict[str, Any]:
+        """`id`, `controller` and `brokers`."""
+        return self._ask("cluster")
+
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        """Where the log of each partition starts and ends."""
+        return {
+            int(partition): (start, end)
+            for partition, (start, end) in self._ask("offsets", topic=topic).items()
+        }
+
+    def replicas(self, topic: str) -> dict[int, tuple[int, list[int]]]:
+        """The leader of each partition, and its replicas."""
+        found = self._ask("replicas", topic=topic)
+        return {int(partition): (leader, replicas) for partition, (leader, replicas) in found.items()}
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        self._ask("reassign", topic=topic, partition=partition, replicas=list(replicas))
+
+    def reassigned(self) -> list[tuple[str, int]]:
+        """The partitions on the move."""
+        return [(topic, partition) for topic, partition in self._ask("reassigned")]
+
+    def elect_leader(self, topic: str, partition: int) -> None:
+        """The preferred one. Refused if it leads already."""
+        self._ask("elect_leader", topic=topic, partition=partition)
+
+    def log_dirs(self) -> dict[int, list[tuple[str, int]]]:
+        """What lies in the directories of each broker."""
+        found = self._ask("log_dirs")
+        return {
+            int(broker): [(topic, partition) for topic, partition in held] for broker, held in found.items()
+        }
 
 
 def member_command(version: str) -> list[str]:

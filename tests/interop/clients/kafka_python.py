@@ -121,11 +121,16 @@ class KafkaPython:
                 ]
         return found
 
+    def sender(self) -> "TransactionalProducer":
+        return TransactionalProducer(self._bootstrap, None)
+
     def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "TransactionalProducer":
         return TransactionalProducer(self._bootstrap, transactional_id, timeout_ms)
 
-    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs)}
+    def create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replicas: int = 1
+    ) -> None:
+        wanted = {"num_partitions": partitions, "replication_factor": replicas, "configs": dict(configs)}
         _call(lambda: self._admin.create_topics({topic: wanted}))
 
     def delete_topic(self, topic: str) -> None:
@@ -187,13 +192,17 @@ class KafkaPython:
 
 
 class TransactionalProducer:
-    def __init__(self, bootstrap_server: str, transactional_id: str, timeout_ms: int) -> None:
+    """Also one without a transactional id, of which nothing but `send` is asked."""
+
+    def __init__(self, bootstrap_server: str, transactional_id: str | None, timeout_ms: int = 60_000) -> None:
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap_server,
+            enable_idempotence=True,
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
         )
-        _call(self._producer.init_transactions)
+        if transactional_id is not None:
+            _call(self._producer.init_transactions)
 
     def begin(self) -> None:
         _call(self._producer.begin_transaction)

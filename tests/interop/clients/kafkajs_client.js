@@ -22,7 +22,7 @@ process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
 
 const kafka = new Kafka({
   clientId: 'kafkajs',
-  brokers: [bootstrapServer],
+  brokers: bootstrapServer.split(','),
   logLevel: logLevel.NOTHING,
   connectionTimeout: 10000,
 })
@@ -158,6 +158,7 @@ async function produce({ topic, file, codec, acks, idempotent, transactional_id,
 const transactionals = []
 
 async function openTransactional({ transactional_id, timeout_ms }) {
+  if (transactional_id === null) return openSender()
   const producer = kafka.producer({
     idempotent: true,
     transactionalId: transactional_id,
@@ -172,13 +173,26 @@ async function openTransactional({ transactional_id, timeout_ms }) {
   return transactionals.length - 1
 }
 
+// An idempotent producer without transactions: it retries for as long as it takes.
+async function openSender() {
+  const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 })
+  await producer.connect()
+  return transactionals.push({ producer, transaction: producer }) - 1
+}
+
 async function begin({ txn }) {
   const ours = transactionals[txn]
   if (ours.transaction === null || !ours.transaction.isActive()) ours.transaction = await ours.producer.transaction()
 }
 
-const sendInTransaction = ({ txn, topic, file }) =>
-  transactionals[txn].transaction.send({ topic, acks: -1, messages: readRecords(file).map(asMessage) })
+async function send({ txn, topic, file }) {
+  const { producer, transaction } = transactionals[txn]
+  const messages = readRecords(file).map(asMessage)
+  if (transaction !== producer) return transaction.send({ topic, acks: -1, messages })
+  // One partition at a time: of several, kafkajs forgets those whose leader moves to a broker that answered already.
+  for (const partition of new Set(messages.map(each => each.partition)))
+    await producer.send({ topic, acks: -1, messages: messages.filter(each => each.partition === partition) })
+}
 
 const sendOffsets = ({ txn, group, topic, offsets }) =>
   transactionals[txn].transaction.sendOffsets({
@@ -198,7 +212,7 @@ const createCluster = () =>
   new Cluster({
     logger: createLogger({ level: logLevel.NOTHING, logCreator: consoleLogger }),
     socketFactory: createSocketFactory(),
-    brokers: [bootstrapServer],
+    brokers: bootstrapServer.split(','),
     clientId: 'kafkajs',
     connectionTimeout: 10000,
     requestTimeout: 30000,
@@ -292,8 +306,8 @@ const TOPIC = ConfigResourceTypes.TOPIC
 const entries = configs => Object.entries(configs).map(([name, value]) => ({ name, value }))
 const ofPartition = (rows, partition) => rows.find(row => row.partition === partition)
 
-async function createTopic(admin, { topic, partitions, configs }) {
-  const wanted = { topic, numPartitions: partitions, replicationFactor: 1, configEntries: entries(configs) }
+async function createTopic(admin, { topic, partitions, configs, replicas }) {
+  const wanted = { topic, numPartitions: partitions, replicationFactor: replicas, configEntries: entries(configs) }
   const isNew = await admin.createTopics({ topics: [wanted], timeout: 30000 })
   // The client answers false, and nothing else, when the topic exists.
   if (!isNew) throw Object.assign(new Error('the topic exists'), { code: 36 })
@@ -335,7 +349,7 @@ const OTHERS = {
   group_consume: groupConsume,
   txn_open: openTransactional,
   txn_begin: begin,
-  txn_send: sendInTransaction,
+  txn_send: send,
   txn_offsets: sendOffsets,
   txn_commit: ({ txn }) => transactionals[txn].transaction.commit(),
   txn_abort: ({ txn }) => transactionals[txn].transaction.abort(),

@@ -8,9 +8,10 @@ const { Kafka, logLevel } = require(path.join(modules, 'kafkajs'))
 
 const kafka = new Kafka({
   clientId: 'kafkajs',
-  brokers: [bootstrapServer],
+  brokers: bootstrapServer.split(','),
   logLevel: logLevel.NOTHING,
   connectionTimeout: 10000,
+  retry: { initialRetryTime: 100, maxRetryTime: 1000 }, // else it looks for a new leader twenty seconds later
 })
 const tell = what => process.stdout.write(JSON.stringify(what) + '\n')
 const positions = new Map() // the next offset, by topic and partition

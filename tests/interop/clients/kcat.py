@@ -66,6 +66,10 @@ class Kcat:
                 command += ["-H", f"{name}={(value or b'').decode()}"]
             _run([*command, "-Z"] if is_tombstone else command, b"".join(_line(each) for each in run))
 
+    def sender(self) -> "KcatSender":
+        """With -E it does not mind that a broker is down, and ends well if all was delivered."""
+        return KcatSender(Kcat(self._bootstrap, "-E"))
+
     def consume(
         self, topic: str, starts: Mapping[int, int], count: int, *, isolation: str = "read_uncommitted"
     ) -> list[Record]:
@@ -108,6 +112,19 @@ class Kcat:
 
     def _metadata(self, *options: str) -> dict:
         return json.loads(_run([*self._command, "-L", "-J", *options], b""))
+
+
+class KcatSender:
+    """The tool tells only when it ends whether records were delivered, so it is started anew for each few."""
+
+    def __init__(self, kcat: Kcat) -> None:
+        self._kcat = kcat
+
+    def send(self, topic: str, records: Sequence[Record]) -> None:
+        self._kcat.produce(topic, records, idempotent=True)
+
+    def close(self) -> None:
+        """Nothing stays open."""
 
 
 def prepare() -> None:

@@ -73,6 +73,9 @@ class RemoteClient:
     def group_consume(self, topic: str, group: str, count: int) -> list[Record]:
         return self._take("group_consume", topic=topic, group=group, count=count)
 
+    def sender(self) -> "RemoteTransactional":
+        return RemoteTransactional(self, self._ask("txn_open", transactional_id=None))
+
     def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> "RemoteTransactional":
         number = self._ask("txn_open", transactional_id=transactional_id, timeout_ms=timeout_ms)
         return RemoteTransactional(self, number)
@@ -93,8 +96,12 @@ class RemoteClient:
         path.unlink()
         return found
 
-    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        self._ask("create_topic", topic=topic, partitions=partitions, configs=dict(configs))
+    def create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, str], replicas: int = 1
+    ) -> None:
+        self._ask(
+            "create_topic", topic=topic, partitions=partitions, configs=dict(configs), replicas=replicas
+        )
 
     def delete_topic(self, topic: str) -> None:
         self._ask("delete_topic", topic=topic)
@@ -153,7 +160,7 @@ class RemoteClient:
 
 
 class RemoteTransactional:
-    """A producer that lives in the client's process, under a number."""
+    """A producer that lives in the client's process, under a number. One without a transactional id can but `send`."""
 
     def __init__(self, client: RemoteClient, number: int) -> None:
         self._client, self._number = client, number
