@@ -110,12 +110,17 @@ def kafka_storage() -> Iterator[KafkaStorage]:
                 process.kill()
 
 
-def _class_path() -> str:
-    """The jars, and the program compiled against them; both once, by one process at a time."""
+def tools_class_path() -> str:
+    """The jars of the broker and of its command line tools."""
     broker = apache_kafka.class_path()
     options = f"-Dkafka.version={apache_kafka.VERSION}"
     tools = apache_kafka.fetch(_TOOLS, f"kafka-tools-{apache_kafka.VERSION}", options)
-    class_path = f"{broker}:{tools}/*"
+    return f"{broker}:{tools}/*"
+
+
+def _class_path() -> str:
+    """The jars, and the program compiled against them; both once, by one process at a time."""
+    class_path = tools_class_path()
     _BUILD.mkdir(parents=True, exist_ok=True)
     with (_BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

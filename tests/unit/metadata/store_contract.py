@@ -24,7 +24,7 @@ from ottla.metadata.store import (
     StoreError,
 )
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class World(Protocol):

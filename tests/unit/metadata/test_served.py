@@ -16,7 +16,7 @@ from ottla.metadata.remote import RemoteStore
 from ottla.metadata.served import StoreServer
 from ottla.metadata.store import Check, Create, Delete, Node, SessionState, Set
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 @contextlib.asynccontextmanager
