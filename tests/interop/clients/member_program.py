@@ -92,8 +92,6 @@ class KafkaPython:
             auto_offset_reset="earliest",
             **_pythonic("kafka", spec["settings"]),
         )
-        for topic in spec["topics"]:  # one that leads before it knows its topics assigns nothing, for good
-            self._consumer.partitions_for_topic(topic)
         self._place, self._offset = kafka.TopicPartition, kafka.OffsetAndMetadata
         member = self
 
@@ -106,6 +104,10 @@ class KafkaPython:
 
         self.rebalances = 0
         self._consumer.subscribe(spec["topics"], listener=Listener())
+        # One that leads before it knows its topics assigns nothing, for good; one that learns of them while it joins
+        # joins again, and may then be idle for ever.
+        for topic in spec["topics"]:
+            self._consumer.partitions_for_topic(topic)
 
     def assignment(self) -> Iterable[Place]:
         return [(each.topic, each.partition) for each in self._consumer.assignment()]
