@@ -100,6 +100,7 @@ class TestOutages:
             with pytest.raises(StoreUnavailable):
                 await store.watch("/b", calls)
             own_server.start_server(0)
+            own_server.wait_until_serving()
             await until_state(store, CONNECTED)
             await calls.next()  # something may have changed
             assert await store.get("/mine") == (b"x", 0, created)
