@@ -34,7 +34,6 @@ Connected = Callable[[str], Client]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
 every_client = pytest.mark.parametrize("name", CLIENTS)
 
