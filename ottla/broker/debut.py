@@ -15,12 +15,12 @@ from ottla.broker.listeners import (
     Listener,
     host_towards,
     inter_broker_listener,
-    is_loopback,
     parse_address,
 )
 from ottla.broker.metadata import NO_CONTROLLER
 from ottla.broker.stored import load_brokers
 from ottla.core.errors import ConfigError, OttlaError
+from ottla.core.hosts import is_loopback
 from ottla.metadata.store import MetadataStore
 
 if TYPE_CHECKING:

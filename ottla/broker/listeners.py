@@ -7,7 +7,6 @@ where the client stands, or nothing works though the first connection did: an ad
 
 import asyncio
 import contextlib
-import ipaddress
 import re
 import socket
 from collections.abc import Iterable, Sequence
@@ -112,13 +111,6 @@ async def host_towards(address: Address) -> str:
         return await asyncio.to_thread(ask)
     except OSError:  # no such name: whoever connects there will say so
         return LOOPBACK
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def inter_broker_listener(config: "BrokerConfig", listeners: Sequence[Listener]) -> Listener:

@@ -12,13 +12,13 @@ Requests of a session are carried out in order. Heartbeats are answered meanwhil
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ottla.core.errors import ConfigError, ProtocolError
+from ottla.core.hosts import is_loopback
 from ottla.metadata import store_wire as wire
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.metadata.store import StoreError
@@ -106,7 +106,7 @@ class StoreServer:
 
     async def start(self, host: str = "127.0.0.1", port: int = 0, *, anywhere: bool = False) -> int:
         """Listen, and return the port. Raises ConfigError for an address that others can reach, unless `anywhere`."""
-        if not anywhere and not _is_loopback(host):
+        if not anywhere and not is_loopback(host):
             raise ConfigError(
                 f"the metadata store has no authentication and is not served on {host or 'all addresses'}: "
                 "choose an address of the loopback, like 127.0.0.1"
@@ -292,12 +292,3 @@ _WORK: dict[str, Callable[[_Session, Frame], Awaitable[object]]] = {
     "multi": _multi,
     "watch": _watch,
 }
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name may be anybody's
