@@ -10,7 +10,6 @@ from ottla.broker.listeners import (
     Listener,
     host_towards,
     inter_broker_listener,
-    is_loopback,
     listeners_of,
     parse_address,
     parse_host,
@@ -52,13 +51,6 @@ def test_where_nobody_said_where_to_listen_it_is_where_the_cluster_is():
 def test_our_own_address_is_found_as_others_see_it():
     assert asyncio.run(host_towards(Address("127.0.0.1", 2181))) == "127.0.0.1"
     assert asyncio.run(host_towards(Address("no.such.host.invalid", 2181))) == "127.0.0.1"
-
-
-@pytest.mark.parametrize(
-    ("host", "is_one"), [("127.0.0.9", True), ("::1", True), ("localhost", True), ("a", False)]
-)
-def test_a_loopback_is_known_however_it_is_spelled(host, is_one):
-    assert is_loopback(host) is is_one
 
 
 def test_a_free_port_is_advertised_once_it_is_known():
