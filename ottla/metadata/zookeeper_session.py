@@ -41,6 +41,7 @@ OPERATION_S = 5.0
 RECONNECTION_S = 0.1
 """How long a question waits that finds no connection."""
 _CONNECT_S_MAX = 2.0  # time for one SYN to be lost; then another server, or this one again
+_HANDSHAKE_S = 5.0  # a server that is being started may take a connection and forget it
 _CLOSE_S = 3.0
 _RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 1.0}
 _SILENCE = 2 / 3  # of the session timeout, then there is time to try another server; kazoo's own share too
@@ -83,7 +84,7 @@ class Session:
         self._client.add_listener(self._on_kazoo)
         self.timeout_ms = session_timeout_ms
         """As it was asked for, then as the server has agreed to it."""
-        self._overhear_the_timeout()
+        self._attend_handshakes()
         self.state = SessionState.SUSPENDED
         self.on_state: Callable[[SessionState], None] = lambda state: None
         self.id = 0
@@ -207,18 +208,21 @@ class Session:
         self._was_silent = is_silent
         self._loop.call_later(silence_s / _LOOKS, self._mind_the_silence)
 
-    def _overhear_the_timeout(self) -> None:
-        """kazoo keeps it to itself."""
+    def _attend_handshakes(self) -> None:
+        """kazoo would wait a whole session timeout for the server's first word, and keeps to itself what that says of
+        the timeout."""
         connection = self._client._connection
         invoke = connection._invoke
 
-        def overheard(timeout: float, request: Any, xid: Any = None) -> Any:
-            answer = invoke(timeout, request, xid)
-            if isinstance(request, Connect) and answer[0].time_out > 0:
+        def attended(timeout: float, request: Any, xid: Any = None) -> Any:
+            if not isinstance(request, Connect):
+                return invoke(timeout, request, xid)
+            answer = invoke(min(timeout, _HANDSHAKE_S), request, xid)
+            if answer[0].time_out > 0:
                 self.timeout_ms = answer[0].time_out
             return answer
 
-        connection._invoke = overheard
+        connection._invoke = attended
 
     # --- the state ----------------------------------------------------------------------------------------------
 

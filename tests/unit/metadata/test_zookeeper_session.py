@@ -132,3 +132,27 @@ def test_each_server_gets_a_share_of_the_session_timeout_to_be_reached(monkeypat
 
     asyncio.run(scenario())
     assert waits == pytest.approx([0.2, 1.0, 2.0])
+
+
+def test_a_server_that_takes_a_connection_and_says_nothing_is_tried_again(monkeypatch):
+    """As one that is being started sometimes does: the session must not wait for it until it is over."""
+    monkeypatch.setattr(zookeeper_session, "_HANDSHAKE_S", 0.05)
+
+    async def scenario():
+        came = asyncio.Queue()
+        server = await asyncio.start_server(lambda reader, writer: came.put_nowait(writer), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        session = Session(parse(f"127.0.0.1:{port}"), 600_000)
+        beginning = asyncio.create_task(session.begin(60))
+        async with asyncio.timeout(60):
+            silent = [await came.get(), await came.get()]
+        await session.end()
+        with pytest.raises(SessionLost):
+            await beginning
+        server.close()
+        while not came.empty():
+            silent.append(came.get_nowait())
+        for writer in silent:
+            writer.close()
+
+    asyncio.run(scenario())
