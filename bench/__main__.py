@@ -3,7 +3,18 @@
 import importlib
 import sys
 
-ALL = ["log", "segments", "cleaning", "records", "codec", "timers", "assignors", "broker", "coordinators", "cluster"]
+ALL = [
+    "log",
+    "segments",
+    "cleaning",
+    "records",
+    "codec",
+    "timers",
+    "assignors",
+    "broker",
+    "coordinators",
+    "cluster",
+]
 
 
 def main(names: list[str]) -> int:
