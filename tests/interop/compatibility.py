@@ -24,9 +24,9 @@ and transactions included. `tests/interop/test_differential.py` puts requests of
 the answers against each other; `dialogues/deliberate.py` lists the differences that are meant, with their reasons.
 
 The same clients are run against three brokers, of which one after the other is restarted and killed
-(`tests/cluster/test_clients.py`): all of them go on, lose nothing and double nothing. Two cautions are kafkajs's own, with any
-Kafka. It may forget records of a `send` to several partitions when a leader moves meanwhile: send to one at a time. And it
-comes back late after a leader has died unless `retry.maxRetryTime` is short.
+(`tests/cluster/test_clients.py`): all of them go on, lose nothing and double nothing. Two cautions are kafkajs's own,
+with any Kafka. It may forget records of a `send` to several partitions when a leader moves meanwhile: send to one at a
+time. And it comes back late after a leader has died unless `retry.maxRetryTime` is short.
 
 {yes}: works, in every test of that row. {no}: fails, see below. {not_yet}: the broker does not serve it yet.
 {lacks}: the client cannot do it with any broker.
