@@ -96,12 +96,10 @@ class Orders:
         do not know one that is gone: its first orders may have come before it has told of all topics."""
         return self._told[0] == self.controller_epoch
 
-    async def follow(self, order: Order) -> Answers:
-        """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH.
-
-        The controller may hang up in the middle. What is begun is finished all the same: half an order leaves half a
-        log, of which nobody knows."""
-        following = asyncio.ensure_future(self._follow(order))
+    async def follow_to_the_end(self, order: Order) -> Answers:
+        """As `follow`, for a controller that may hang up in the middle. What is begun is finished all the same: half an
+        order leaves half a log, of which nobody knows."""
+        following = asyncio.ensure_future(self.follow(order))
         self._under_way.add(following)
         following.add_done_callback(self._ended)
         return await asyncio.shield(following)
@@ -112,7 +110,7 @@ class Orders:
             following.exception()  # counts as seen: who asked may be gone
 
     async def rest(self) -> None:
-        """Returns when nothing is under way."""
+        """Returns when nothing is under way that somebody else has asked for."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -121,7 +119,8 @@ class Orders:
         for following in self._under_way:
             following.cancel()
 
-    async def _follow(self, order: Order) -> Answers:
+    async def follow(self, order: Order) -> Answers:
+        """Do what concerns this broker. Raises STALE_CONTROLLER_EPOCH and STALE_BROKER_EPOCH."""
         self._check(order)
         match order.effect:
             case ConfigChange(resource, values):

@@ -69,7 +69,7 @@ async def update_metadata(
 async def _follow(broker: "Broker", request: Request) -> Answers:
     order = order_of(broker.node_id, request)
     order_checks.check(order, broker.node_id)
-    return await broker.controller.orders.follow(order)
+    return await broker.controller.orders.follow_to_the_end(order)
 
 
 # --- for the controller -------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def test_what_is_begun_is_finished_though_the_controller_has_hung_up():
 
         told.replicas.leader_and_isr = slow
         asked = asyncio.ensure_future(
-            told.orders.follow(Order(LeaderAndIsr(0, (state(0, "0", "0"),)), 3, 8, -1, 4))
+            told.orders.follow_to_the_end(Order(LeaderAndIsr(0, (state(0, "0", "0"),)), 3, 8, -1, 4))
         )
         await is_begun.wait()
         asked.cancel()
