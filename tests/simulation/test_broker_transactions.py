@@ -21,7 +21,9 @@ from tests.simulation.seeds import first_violation
 def simulate(profile, count):
     """The first seeds that write transactions."""
     kind = PROFILES[profile]
-    busy = (seed for seed in range(100) if any(work.kind == "transactions" for work in draw(seed, kind).work))
+    busy = (
+        seed for seed in range(1_000) if any(work.kind == "transactions" for work in draw(seed, kind).work)
+    )
     seeds = list(islice(busy, count))
     return lambda number: run(seeds[number], profile)
 
@@ -90,7 +92,7 @@ def test_a_bug_is_found(monkeypatch, bug):
     profile, owner, name, replacement = BUGS[bug]
     assert hasattr(owner, name)
     monkeypatch.setattr(owner, name, replacement)
-    assert first_violation(simulate(profile, 30), 30) is not None
+    assert first_violation(simulate(profile, 100), 100) is not None
 
 
 def test_half_a_transaction_is_told_from_a_whole_one_and_from_none():
