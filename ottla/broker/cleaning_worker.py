@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Protocol
@@ -177,12 +178,22 @@ class WorkerThread:
         from ottla.storage.cleaning.cleaner import clean  # most brokers have real files, and never need it
 
         events = clean(self._files, job, self._spend)
+        turn = threading.Lock()  # who gives up does not end the step that its thread is at
+
+        def step() -> Event | None:
+            with turn:
+                return next(events, None)
+
+        def close() -> None:
+            with turn:
+                events.close()
+
         try:
-            while (event := await self._in_thread(lambda: next(events, None))) is not None:
+            while (event := await self._in_thread(step)) is not None:
                 yield event
                 await self._hold_back()
         finally:
-            await self._in_thread(events.close)
+            await self._in_thread(close)
 
     def _spend(self, count: int) -> None:
         self._spent += count

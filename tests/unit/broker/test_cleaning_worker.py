@@ -3,12 +3,13 @@
 import asyncio
 import json
 import sys
+import threading
 
 import pytest
 
 import ottla
 from ottla.broker import cleaning_worker
-from ottla.broker.cleaning_worker import NoWorker, WorkerProcess, has_real_files
+from ottla.broker.cleaning_worker import NoWorker, WorkerProcess, WorkerThread, has_real_files
 from ottla.storage.cleaning.job import Done, Failed, Job
 from ottla.storage.files import OsFiles
 from ottla.testing.disk import SimDisk
@@ -110,3 +111,30 @@ async def test_a_machine_that_gives_no_process_is_no_broken_disk(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(NoWorker, match=r"no worker process can be started \(/no/such/python\): No such file"):
         await WorkerProcess.start()
+
+
+@scenario
+async def test_who_gives_up_a_thread_waits_for_the_step_that_it_is_at(monkeypatch):
+    began, goes_on, ended = threading.Event(), threading.Event(), []
+
+    def clean(files, job, spend):
+        try:
+            began.set()
+            goes_on.wait(60)
+            yield Failed("never seen")
+        finally:
+            ended.append(True)
+
+    async def in_thread(step):
+        return await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(step)))
+
+    monkeypatch.setattr("ottla.storage.cleaning.cleaner.clean", clean)
+    worker = WorkerThread(SimDisk(), in_thread)
+    asked = asyncio.ensure_future(anext(worker.clean(job_in("nowhere"))))
+    await asyncio.to_thread(began.wait, 60)
+    asked.cancel()
+    await asyncio.sleep(0)
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert ended == [True]
