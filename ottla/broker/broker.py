@@ -24,7 +24,7 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.election import ControllerHost
 from ottla.broker.gauges import follow_gauges
 from ottla.broker.hosting import controller_host
-from ottla.broker.listeners import Listener, listeners_of, parse_address
+from ottla.broker.listeners import Listener, listeners_of
 from ottla.broker.log_dir_moves import LogDirMoves
 from ottla.broker.metadata import Metadata
 from ottla.broker.metrics import BrokerMetrics, TopicMeters
@@ -38,6 +38,7 @@ from ottla.broker.throttle import NoThrottle, Throttle
 from ottla.broker.upkeep import Upkeep
 from ottla.controller.context import INTERNAL_TOPICS
 from ottla.core.clock import Clock, SystemClock
+from ottla.core.hosts import parse_address
 from ottla.core.ids import TopicPartition
 from ottla.core.metrics import Registry
 from ottla.core.watermark import Watermark

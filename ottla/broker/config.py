@@ -13,7 +13,7 @@ from ottla.broker.config_coordinators import CoordinatorConfig
 from ottla.broker.config_ignored import IgnoredConfig
 from ottla.broker.config_metadata import MetadataConfig
 from ottla.broker.config_replication import ReplicationConfig
-from ottla.broker.listeners import listeners_of, parse_address
+from ottla.broker.listeners import listeners_of
 from ottla.core.config import (
     Bytes,
     Check,
@@ -26,6 +26,7 @@ from ottla.core.config import (
     not_empty,
 )
 from ottla.core.errors import ConfigError
+from ottla.core.hosts import parse_address
 from ottla.storage.config import TopicConfig
 
 _INT_MAX = 2**31 - 1

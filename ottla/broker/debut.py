@@ -10,17 +10,11 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.call import Call
-from ottla.broker.listeners import (
-    LOOPBACK,
-    Listener,
-    host_towards,
-    inter_broker_listener,
-    parse_address,
-)
+from ottla.broker.listeners import Listener, host_towards, inter_broker_listener
 from ottla.broker.metadata import NO_CONTROLLER
 from ottla.broker.stored import load_brokers
 from ottla.core.errors import ConfigError, OttlaError
-from ottla.core.hosts import is_loopback
+from ottla.core.hosts import LOOPBACK, is_loopback, parse_address
 from ottla.metadata.store import MetadataStore
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.listeners import parse_address
+from ottla.core.hosts import parse_address
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.metadata.store import MetadataStore
 

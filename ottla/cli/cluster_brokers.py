@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from ottla.broker.listeners import Address
 from ottla.cli.cluster_state import Node, Snapshot, snapshot
 from ottla.cli.remote import Cluster, asking, connection_options
 from ottla.cli.tables import document, show
+from ottla.core.hosts import Address
 
 _BROKER = ["broker", "address", "rack", "controller", "leads", "replicas", "in_sync", "preferred"]
 

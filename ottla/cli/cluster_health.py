@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.broker.listeners import Address
 from ottla.cli.cluster_report import OFFLINE, Report, Seen, judge
 from ottla.cli.cluster_state import eligible, min_insync, moves_if_told, snapshot
 from ottla.cli.remote import (
@@ -29,6 +28,7 @@ from ottla.cli.remote import (
 )
 from ottla.cli.tables import document, is_for_people, lines, say, show, table
 from ottla.core.errors import KafkaError, ProtocolError
+from ottla.core.hosts import Address
 from ottla.network.peer import PeerClosed, RequestTimedOut
 from ottla.protocol.messages.metadata import MetadataRequest
 

@@ -9,13 +9,13 @@ import itertools
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ottla.broker.listeners import Address
 from ottla.cli.cluster_state import Move, Moves, Snapshot, by_topic, fault_of, moves, numbered, snapshot
 from ottla.cli.remote import UNREACHABLE, Cluster, Failed, cluster, failed, pieces
 from ottla.cli.tables import say
 from ottla.cli.topic_progress import CompactionProgress
 from ottla.cli.topic_runs import Progress
 from ottla.core.errors import KafkaError, ProtocolError
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import PeerClosed, RequestTimedOut
 from ottla.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.broker.listeners import Address
 from ottla.cli import cluster_throttles
 from ottla.cli.cluster_moving import Waiting, alter, copied, settled, sizes_of
 from ottla.cli.cluster_plan import Assignment, Planned, changes, current, drained, read, written
@@ -18,6 +17,7 @@ from ottla.cli.cluster_spread import spread
 from ottla.cli.cluster_state import Moves, Snapshot, moves, snapshot
 from ottla.cli.remote import PARTLY, Cluster, Failed, cluster
 from ottla.cli.tables import document, is_for_people, say, show
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from ottla.broker.listeners import Address, parse_host
 from ottla.core.errors import (
     AuthorizationError,
     ConfigError,
@@ -24,6 +23,7 @@ from ottla.core.errors import (
     RetriableError,
     StaleMetadataError,
 )
+from ottla.core.hosts import Address, parse_host
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
 from ottla.protocol.apis import api_of

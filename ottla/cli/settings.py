@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.listeners import Address, parse_address, parse_host
 from ottla.core.errors import ConfigError
+from ottla.core.hosts import Address, parse_address, parse_host
 from ottla.core.key import attribute_of
 from ottla.core.properties import parse_properties
 

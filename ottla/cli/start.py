@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.broker.listeners import Address, parse_address
 from ottla.cli.logs import FORMATS, LEVELS, set_up
 from ottla.cli.progress import RecoveryProgress
 from ottla.cli.settings import Flags, gather
 from ottla.core.errors import ConfigError, OttlaError
+from ottla.core.hosts import Address, parse_address
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

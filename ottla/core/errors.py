@@ -201,6 +201,11 @@ class KafkaError(OttlaError):
         self.code = code
         self.detail = detail
 
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code.retriable
+
     def __str__(self) -> str:
         return f"{self.code.name}: {self.detail}" if self.detail else self.code.name
 

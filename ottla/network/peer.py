@@ -9,6 +9,7 @@ side does not read. An answer of many megabytes is received where it will stay; 
 """
 
 import asyncio
+import ssl
 import struct
 from collections import deque
 from collections.abc import Mapping
@@ -65,20 +66,24 @@ async def connect(
     client_id: str | None = "ottla",
     limits: PeerLimits | None = None,
     negotiate: bool = True,
+    tls: ssl.SSLContext | None = None,
 ) -> "Peer":
     """A connection that knows what the other side speaks. Without `negotiate` it believes what we speak ourselves.
 
-    Raises PeerClosed or RequestTimedOut if nobody answers, ProtocolError if it is no Kafka broker.
+    Raises PeerClosed or RequestTimedOut if nobody answers, ProtocolError if it is no Kafka broker, with `tls`
+    ssl.SSLError if there is none on the other side, or none that the context trusts.
     """
     limits = limits or PeerLimits()
     peer = Peer(f"{host}:{port}", client_id, limits)
-    opening = asyncio.ensure_future(_open_transport(peer, host, port))
+    opening = asyncio.ensure_future(_open_transport(peer, host, port, tls))
     try:
         await asyncio.wait((opening,), timeout=limits.timeout_ms / _MS)
         if not opening.done():
             raise RequestTimedOut(f"{peer.address} did not take our connection within {limits.timeout_ms} ms")
         try:
             opening.result()
+        except ssl.SSLError:
+            raise
         except OSError as error:
             raise PeerClosed(f"cannot connect to {peer.address}: {error}") from error
         if negotiate:
@@ -90,9 +95,9 @@ async def connect(
     return peer
 
 
-async def _open_transport(peer: "Peer", host: str, port: int) -> None:
+async def _open_transport(peer: "Peer", host: str, port: int, tls: ssl.SSLContext | None) -> None:
     """The one place that knows how bytes travel."""
-    await asyncio.get_running_loop().create_connection(lambda: peer, host, port)
+    await asyncio.get_running_loop().create_connection(lambda: peer, host, port, ssl=tls)
 
 
 class Peer(asyncio.BufferedProtocol):
@@ -104,6 +109,8 @@ class Peer(asyncio.BufferedProtocol):
         self.limits = limits
         self.versions: Mapping[int, Versions] | None = None
         """What the other side speaks, by API key."""
+        self.features: Mapping[str, int] = {}
+        """The levels of the cluster's features, as far as the other side names them."""
         self.throttle_time_ms = 0
         """How long the latest answer asked us to wait; the broker will not read from us before."""
         self._loop = asyncio.get_running_loop()
@@ -196,6 +203,7 @@ class Peer(asyncio.BufferedProtocol):
         if answer.error_code:
             raise ProtocolError(f"{self.address} does not say what it speaks: error {answer.error_code}")
         self.versions = {row.api_key: Versions(row.min_version, row.max_version) for row in answer.api_keys}
+        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
 
     async def _ask_versions(self, version: int) -> ApiVersionsResponse:
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=ottla.__version__)
@@ -262,12 +270,13 @@ class Peer(asyncio.BufferedProtocol):
         return self._inbox.room()
 
     def buffer_updated(self, count: int) -> None:
-        self._has_heard = True
+        is_first, self._has_heard = not self._has_heard, True
+        beginning = bytes(self._inbox.room()[: min(count, 8)]) if is_first else b""
         try:
             for frame in self._inbox.arrived(count):
                 self._answer(frame)
         except ProtocolError as error:
-            self._fail(ProtocolError(f"{self.address}: {error}"))
+            self._fail(ProtocolError(f"{self.address}{_other_protocol(beginning) or f': {error}'}"))
 
     def _answer(self, frame: Buffer) -> None:
         if len(frame) < _ID.size:
@@ -340,6 +349,15 @@ class Peer(asyncio.BufferedProtocol):
         self._asked.clear()
         for turn in self._senders:
             _let_down(turn, type(why)(str(why)))
+
+
+def _other_protocol(beginning: bytes) -> str | None:
+    """What the first bytes of an answer tell, if it is none of a Kafka broker."""
+    if beginning[:1] in (b"\x15", b"\x16") and beginning[1:2] == b"\x03":
+        return " speaks TLS on this port, and we spoke to it in plain"
+    if beginning[:5] == b"HTTP/":
+        return " is a web server, not a Kafka broker"
+    return None
 
 
 def _let_down(future: "asyncio.Future[Any]", error: Exception) -> None:

@@ -26,6 +26,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.directories import stored_node_id
 from ottla.controller.commands import NewTopic
 from ottla.core.errors import KafkaError
+from ottla.core.loop_thread import LoopThread
 from ottla.metadata.embedded import MEMORY, EmbeddedStore
 from ottla.records.batch import iter_batches, records_of
 from ottla.records.record import Header
@@ -33,7 +34,6 @@ from ottla.storage.files import Files, OsFiles
 from ottla.storage.log import Log
 from ottla.testing.disk import SimDisk
 from ottla.testing.faults import Faults
-from ottla.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 

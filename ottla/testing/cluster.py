@@ -21,13 +21,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.core.ids import TopicPartition
+from ottla.core.loop_thread import LoopThread
 from ottla.testing.cluster_core import SECONDS, ClusterCore, Options
 from ottla.testing.cluster_network import STORE, Place
 from ottla.testing.cluster_node import ClusterError as ClusterError
 from ottla.testing.cluster_node import ClusterNode
 from ottla.testing.cluster_node import NodeState as NodeState
 from ottla.testing.cluster_view import ClusterView, PartitionView
-from ottla.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from ottla.testing.zookeeper import ZooKeeper

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from ottla.core.errors import ErrorCode
+from ottla.core.loop_thread import LoopThread
 from ottla.network.peer import connect
 from ottla.protocol.messages.groups import FindCoordinatorRequest
 from ottla.protocol.messages.produce import ProduceRequest
@@ -25,7 +26,6 @@ from ottla.protocol.messages.transactions import (
 )
 from ottla.records.builder import build
 from ottla.records.record import Record as Stored
-from ottla.testing.loop_thread import LoopThread
 from ottla.testing.proxy import Proxy
 from tests.interop.brokers import eventually
 from tests.interop.clients.client import Record

@@ -5,16 +5,9 @@ import asyncio
 import pytest
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.listeners import (
-    Address,
-    Listener,
-    host_towards,
-    inter_broker_listener,
-    listeners_of,
-    parse_address,
-    parse_host,
-)
+from ottla.broker.listeners import Listener, host_towards, inter_broker_listener, listeners_of
 from ottla.core.errors import ConfigError
+from ottla.core.hosts import Address, parse_address, parse_host
 from ottla.replication.state import Endpoint
 
 

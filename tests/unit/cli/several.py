@@ -4,7 +4,7 @@ import contextlib
 
 from ottla.controller.commands import NewTopic
 from ottla.core.errors import KafkaError
-from ottla.testing.loop_thread import LoopThread
+from ottla.core.loop_thread import LoopThread
 from tests.unit.broker import several
 from tests.unit.broker.controlled import until
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from ottla.broker.listeners import Address
 from ottla.cli import cluster_moving
 from ottla.cli.cluster_moving import Copied, Waiting, alter, copied, progress, sizes_of
 from ottla.cli.cluster_state import Move
 from ottla.cli.remote import Failed, cluster
 from ottla.core.errors import ErrorCode
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.topics import (
     AlterPartitionReassignmentsResponse,

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from ottla.broker.listeners import Address
 from ottla.cli.cluster_state import (
     Eligible,
     Move,
@@ -17,6 +16,7 @@ from ottla.cli.cluster_state import (
 )
 from ottla.cli.remote import cluster
 from ottla.core.errors import ErrorCode
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.metadata import (
     Cursor,

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from ottla.broker.listeners import Address
 from ottla.cli.cluster_plan import Planned
 from ottla.cli.cluster_throttles import Throttled, remove, throttle, throttled, words
 from ottla.cli.remote import cluster
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from tests.unit.cli.several import several_brokers
 

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from ottla.broker.listeners import Address
 from ottla.cli.group import Look
 from ottla.cli.main import main
 from ottla.cli.remote import cluster
 from ottla.core.errors import ErrorCode
+from ottla.core.hosts import Address
 from ottla.protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
 from ottla.protocol.messages.groups import (
     DescribeGroupsRequest,

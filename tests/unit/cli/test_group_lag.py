@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.broker import lag as broker_lag
-from ottla.broker.listeners import Address
 from ottla.broker.metrics import BrokerMetrics
 from ottla.cli.group_lag import Ends, GroupLag, LagMeter, PartitionLag, first_timestamp
 from ottla.cli.group_members import Described, Member
 from ottla.cli.remote import cluster
 from ottla.core.clock import ManualClock
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from ottla.core.metrics import Registry
 from ottla.protocol.messages.offsets import DeleteRecordsRequest

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.listeners import Address
 from ottla.cli.group_members import assigned, describe, listed
 from ottla.cli.remote import Failed, cluster
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.groups import (
     DescribeGroupsRequest,

@@ -9,10 +9,10 @@ import threading
 import click
 import pytest
 
-from ottla.broker.listeners import Address
 from ottla.cli.main import main
 from ottla.cli.remote import GROUP, Failed, check, cluster, each_of, failed, pieces, servers
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import PeerClosed, RequestTimedOut
 from ottla.protocol.messages.groups import (

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ottla.cli.main import main
+from ottla.core.loop_thread import LoopThread
 from ottla.protocol.messages.compaction import CompactTopicsResponse
-from ottla.testing.loop_thread import LoopThread
 from tests.unit.cli.fake_cluster import fake_cluster
 from tests.unit.cli.states import runner
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from ottla.broker.listeners import Address
 from ottla.cli.remote import Failed, cluster
 from ottla.cli.topic_runs import Outcome, Run, progress, runs_of, step
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.compaction import CompactTopicsResponse
 from tests.unit.cli.fake_cluster import fake_cluster

@@ -5,12 +5,13 @@ import functools
 
 import pytest
 
-from ottla.broker.listeners import Address
 from ottla.cli.main import main
 from ottla.cli.remote import Failed, cluster
 from ottla.cli.txn_state import Producer, Transaction, hanging, is_under_way, partitions_of
 from ottla.core.errors import ErrorCode, KafkaError
+from ottla.core.hosts import Address
 from ottla.core.ids import TopicPartition
+from ottla.core.loop_thread import LoopThread
 from ottla.protocol.messages.groups import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -21,7 +22,6 @@ from ottla.protocol.messages.transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from ottla.testing.loop_thread import LoopThread
 from tests.unit.cli.fake_cluster import SILENT, fake_cluster
 
 PLACE = TopicPartition("orders", 0)

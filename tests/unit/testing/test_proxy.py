@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ottla.core.errors import ErrorCode
+from ottla.core.loop_thread import LoopThread
 from ottla.network.peer import PeerClosed, RequestTimedOut, connect
 from ottla.protocol.messages.groups import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import (
@@ -19,7 +20,6 @@ from ottla.protocol.messages.produce import ProduceRequest
 from ottla.records.builder import build
 from ottla.records.record import Record
 from ottla.testing import AsyncBroker
-from ottla.testing.loop_thread import LoopThread
 from ottla.testing.proxy import Proxy
 
 NOBODY_WAITS_MS = 50

@@ -16,13 +16,22 @@ _END_SECONDS_MAX = 10.0
 class LoopThread:
     """Runs until `end`, or until nobody knows it any more."""
 
-    def __init__(self, name: str = "ottla-broker") -> None:
+    def __init__(
+        self, name: str = "ottla-broker", patience_seconds: float | None = ANSWER_SECONDS_MAX
+    ) -> None:
+        """`patience_seconds` is how long `run` waits for an answer; None is for as long as it takes."""
         self._pid = os.getpid()
+        self._patience_seconds = patience_seconds
         self._loop = _new_loop()
         # A daemon: a program that forgets to end it can end nevertheless.
         self._thread = threading.Thread(target=_run, args=(self._loop,), name=name, daemon=True)
         self._thread.start()
         self._end = weakref.finalize(self, _stop, self._loop, self._thread, self._pid)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """For `call_soon_threadsafe`: nothing else of it may be used from other threads."""
+        return self._loop
 
     @property
     def is_ours(self) -> bool:
@@ -42,13 +51,17 @@ class LoopThread:
             work.close()
             raise RuntimeError(reason)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        patience = None if self._patience_seconds is None else self._patience_seconds + seconds
         try:
-            return future.result(ANSWER_SECONDS_MAX + seconds)
+            return future.result(patience)
         except TimeoutError:
             if future.done():
                 raise  # the work's own
             future.cancel()
-            raise TimeoutError(f"no answer in {ANSWER_SECONDS_MAX + seconds:.0f} s") from None
+            raise TimeoutError(f"no answer in {patience:.0f} s") from None
+        except BaseException:
+            future.cancel()  # whoever waited was interrupted; done work does not mind
+            raise
 
     def end(self) -> None:
         """Cancel what is left, and return when the thread is gone."""

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ottla.testing.loop_thread import LoopThread
+from ottla.core.loop_thread import LoopThread
 
 
 def threads() -> list[str]:

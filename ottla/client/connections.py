@@ -1,0 +1,169 @@
+"""The connections of one client: to each broker at most one for each purpose, opened when somebody asks.
+
+A broker answers in order, so what may be held back (a fetch that waits for records, a join that waits for members)
+has connections of its own. A broker that did not take a connection is left alone for a growing while, and whoever asks
+for it meanwhile waits with the others. Errors of the network leave here as the client's own.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from ottla.client.config import ClientConfig
+from ottla.client.deadline import Backoff, Deadline
+from ottla.client.errors import (
+    AuthenticationError,
+    ClosedError,
+    KafkaTimeoutError,
+    NetworkError,
+    ProtocolMismatch,
+    UnsupportedVersionError,
+)
+from ottla.client.security import authenticate, tls_context
+from ottla.core.errors import ProtocolError
+from ottla.core.hosts import Address
+from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
+from ottla.protocol.apis import api_of
+from ottla.protocol.schema import declaration
+
+ANSWER_BYTES_MAX = 256 * 1024 * 1024
+"""Far above any answer that was asked for: a broker may send more than `fetch.max.bytes`, if one batch is larger."""
+GENERAL, COORDINATOR, DATA = "general", "coordinator", "data"
+"""Purposes: short questions; what belongs to a group or a transaction; records."""
+
+
+class Connections:
+    """Used by everything of a client that asks brokers."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._limits = PeerLimits(
+            frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=config.socket_connection_setup_timeout_ms
+        )
+        self._tls = tls_context(config) if config.is_tls else None
+        self._open: dict[tuple[Address, str], Peer] = {}
+        self._opening: dict[tuple[Address, str], asyncio.Task[Peer]] = {}
+        self._backoffs: dict[Address, tuple[Backoff, float]] = {}
+        self._is_closed = False
+
+    async def to(self, address: Address, purpose: str = GENERAL) -> Peer:
+        """An open connection. Raises NetworkError, ProtocolMismatch or AuthenticationError."""
+        key = address, purpose
+        peer = self._open.get(key)
+        if peer is not None:
+            if peer.is_open:
+                return peer
+            del self._open[key]
+        if self._is_closed:
+            raise ClosedError("the client was closed")
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = asyncio.ensure_future(self._connect(key))
+            self._opening[key] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+        # Whoever gives up waiting does not take the connection away from the others.
+        return await asyncio.shield(opening)
+
+    def existing(self, address: Address, purpose: str) -> Peer | None:
+        """The connection, if it is open now."""
+        peer = self._open.get((address, purpose))
+        return peer if peer is not None and peer.is_open else None
+
+    def drop(self, address: Address, purpose: str) -> None:
+        """Close it at once; whatever waits for an answer on it is let down."""
+        peer = self._open.pop((address, purpose), None)
+        if peer is not None:
+            peer.abort()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        for opening in list(self._opening.values()):
+            opening.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        peers, self._open = list(self._open.values()), {}
+        await asyncio.gather(*(peer.close() for peer in peers))
+
+    async def _connect(self, key: tuple[Address, str]) -> Peer:
+        address, _ = key
+        backoff, not_before = self._backoffs.get(address) or (self._new_backoff(), 0.0)
+        loop = asyncio.get_running_loop()
+        if (pause := not_before - loop.time()) > 0:
+            await asyncio.sleep(pause)
+        try:
+            peer = await self._opened(address)
+        except BaseException:
+            self._backoffs[address] = backoff, loop.time() + backoff.next_ms() / 1000
+            raise
+        self._backoffs.pop(address, None)
+        self._open[key] = peer
+        return peer
+
+    def _new_backoff(self) -> Backoff:
+        return Backoff(self._config.reconnect_backoff_ms, self._config.reconnect_backoff_max_ms)
+
+    async def _opened(self, address: Address) -> Peer:
+        deadline = Deadline(self._limits.timeout_ms)
+        try:
+            peer = await connect(
+                address.host,
+                address.port,
+                client_id=self._config.client_id,
+                limits=self._limits,
+                tls=self._tls,
+                negotiate=not self._config.is_sasl,
+            )
+            if self._config.is_sasl:
+                await authenticate(peer, self._config, deadline)
+            return peer
+        except ssl.SSLError as error:
+            raise AuthenticationError(f"no TLS with {address}: {error.reason or error}") from error
+        except (PeerClosed, RequestTimedOut, ProtocolError) as error:
+            raise translated(error) from error
+
+
+async def ask(
+    peer: Peer,
+    request: object,
+    *,
+    timeout_ms: float,
+    version: int | None = None,
+    version_max: int | None = None,
+    then: Callable[[], None] | None = None,
+) -> Any:
+    """The answer of one broker. A broker that does not answer in time loses the connection (`then` is told)."""
+    try:
+        if version is None and version_max is not None:
+            version = min(version_of(peer, type(request)), version_max)
+        return await peer.send(request, version, timeout_ms=max(1, int(timeout_ms)))
+    except RequestTimedOut as error:
+        peer.abort()  # its answers come in order: nothing behind this one would be in time
+        raise translated(error) from error
+    except (PeerClosed, ProtocolError) as error:
+        raise translated(error) from error
+    finally:
+        if then is not None and not peer.is_open:
+            then()
+
+
+def version_of(peer: Peer, request: type) -> int:
+    """The highest version of a request that both sides speak. Raises UnsupportedVersionError."""
+    key = declaration(request).api_key
+    assert key is not None, "only requests are sent"
+    try:
+        return peer.version_of(api_of(key))
+    except ProtocolError as error:
+        raise UnsupportedVersionError(str(error)) from error
+
+
+def translated(error: Exception) -> Exception:
+    """An error of the network as clients know it."""
+    if isinstance(error, RequestTimedOut):
+        return KafkaTimeoutError(str(error))
+    if isinstance(error, PeerClosed):
+        return NetworkError(str(error))
+    if isinstance(error, ProtocolError):
+        text = str(error)
+        is_version = " does not offer " in text or ", we speak " in text
+        return (UnsupportedVersionError if is_version else ProtocolMismatch)(text)
+    return error

@@ -1,0 +1,1 @@
+"""What applications build on a consumer: retries, deduplication, work in parallel."""
