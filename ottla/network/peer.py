@@ -270,13 +270,12 @@ class Peer(asyncio.BufferedProtocol):
         return self._inbox.room()
 
     def buffer_updated(self, count: int) -> None:
-        is_first, self._has_heard = not self._has_heard, True
-        beginning = bytes(self._inbox.room()[: min(count, 8)]) if is_first else b""
+        self._has_heard = True
         try:
             for frame in self._inbox.arrived(count):
                 self._answer(frame)
         except ProtocolError as error:
-            self._fail(ProtocolError(f"{self.address}{_other_protocol(beginning) or f': {error}'}"))
+            self._fail(ProtocolError(f"{self.address}: {error}"))
 
     def _answer(self, frame: Buffer) -> None:
         if len(frame) < _ID.size:
@@ -349,15 +348,6 @@ class Peer(asyncio.BufferedProtocol):
         self._asked.clear()
         for turn in self._senders:
             _let_down(turn, type(why)(str(why)))
-
-
-def _other_protocol(beginning: bytes) -> str | None:
-    """What the first bytes of an answer tell, if it is none of a Kafka broker."""
-    if beginning[:1] in (b"\x15", b"\x16") and beginning[1:2] == b"\x03":
-        return " speaks TLS on this port, and we spoke to it in plain"
-    if beginning[:5] == b"HTTP/":
-        return " is a web server, not a Kafka broker"
-    return None
 
 
 def _let_down(future: "asyncio.Future[Any]", error: Exception) -> None:

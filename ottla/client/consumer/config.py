@@ -22,7 +22,7 @@ class ConsumerConfig(AdminConfig):
         "group.protocol",
         one_of("classic", "consumer"),
         "classic",
-        doc="`classic`: a member assigns. `consumer`: the broker does (KIP-848, Kafka 4), and members move one at a time.",
+        doc="`classic`: a member assigns. `consumer`: the broker does (KIP-848, Kafka 4), and members move one by one.",
     )
     group_remote_assignor = Key(
         "group.remote.assignor",
