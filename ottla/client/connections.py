@@ -164,6 +164,7 @@ def translated(error: Exception) -> Exception:
         return NetworkError(str(error))
     if isinstance(error, ProtocolError):
         text = str(error)
-        is_version = " does not offer " in text or ", we speak " in text
+        # The last is ours: a field was set that the version both speak has no room for.
+        is_version = any(each in text for each in (" does not offer ", ", we speak ", " does not have it"))
         return (UnsupportedVersionError if is_version else ProtocolMismatch)(text)
     return error

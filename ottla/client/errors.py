@@ -5,10 +5,15 @@ Everything is a `KafkaError`: it has a `code`, says whether it is `retriable`, a
 has a class here, with the code that Kafka's own clients would choose.
 """
 
+import itertools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ottla.core.errors import ErrorCode, FencedError, KafkaError, RetriableError, StaleMetadataError
 from ottla.core.ids import TopicPartition
+
+_NAMED_MAX = 50
+"""Things that a sentence names one by one."""
 
 
 class ClientError(KafkaError):
@@ -78,6 +83,36 @@ class IllegalStateError(ClientError, RuntimeError):
     """The call makes no sense at this moment: the sentence says what would have to happen first."""
 
     own_code = ErrorCode.INVALID_REQUEST
+
+
+class PartialFailure(KafkaError):
+    """A call for many things, of which some failed. `results` has for each its value, or its error.
+
+    The code is that of the first error. It is retriable if all are.
+    """
+
+    def __init__(self, what: str, results: Mapping[Any, Any]) -> None:
+        self.results = dict(results)
+        self.errors = {key: each for key, each in self.results.items() if isinstance(each, KafkaError)}
+        named = [f"{key}: {each}" for key, each in itertools.islice(self.errors.items(), _NAMED_MAX)]
+        if len(self.errors) > len(named):
+            named.append(f"and {len(self.errors) - len(named)} more")
+        first = next(iter(self.errors.values()), None)
+        self.what = what
+        super().__init__(
+            first.code if first is not None else ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"{what} failed for {len(self.errors)} of {len(self.results)}: {'; '.join(named)}",
+        )
+
+    @property
+    def retriable(self) -> bool:
+        return all(each.retriable for each in self.errors.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.results)
+
+    def __str__(self) -> str:
+        return self.detail
 
 
 # --- producing ------------------------------------------------------------------------------------------------------

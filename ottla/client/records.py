@@ -7,6 +7,17 @@ from ottla.core.ids import TopicPartition
 from ottla.records.record import Header
 
 
+class ProducerRecord(NamedTuple):
+    """A record as the application hands it in, and as interceptors see it: before the serializers."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    headers: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
 class RecordMetadata(NamedTuple):
     """Where a record came to lie. The offset is -1 if the broker was not asked (`acks=0`), or wrote it long ago."""
 

@@ -28,7 +28,7 @@ def read_settings(cls: type[C], settings: Mapping[str, object], old: Mapping[str
     spellings = {each.replace(".", "_"): each for each in cls.keys}
     old_spellings = {each.replace(".", "_"): each for each in old or {}}
     values: dict[str, object] = {}
-    translated: dict[str, object] = {}
+    written: dict[str, object] = {}
     for name, value in settings.items():
         underscored = name.replace(".", "_")
         if underscored in spellings:
@@ -36,17 +36,25 @@ def read_settings(cls: type[C], settings: Mapping[str, object], old: Mapping[str
                 raise ConfigError(f"{name} is written twice, with dots and with underscores")
             values[spellings[underscored]] = value
         elif old and underscored in old_spellings:
-            key = old_spellings[underscored]
-            _warn(f"{key} is a setting of Kafka 0.8 and 0.9: use {old[key].modern}")
-            translated |= old[key].read(value)
+            written[old_spellings[underscored]] = value
         else:
             raise ConfigError(_unknown(name, [*spellings, *old_spellings]))
-    return cls({**translated, **values})
+    return cls({**_translated(written, old or {}), **values})
+
+
+def _translated(written: Mapping[str, object], old: Mapping[str, Old]) -> dict[str, object]:
+    """Old settings as today's. Of two that say something about the same key, the later one in the table wins."""
+    found: dict[str, object] = {}
+    for key, entry in old.items():
+        if key in written:
+            _warn(f"{key} is a setting of Kafka 0.8 and 0.9: use {entry.modern}")
+            found |= entry.read(written[key])
+    return found
 
 
 def _warn(sentence: str) -> None:
-    # The frames in between are ours: the reader, the client's own constructor.
-    warnings.warn(sentence, DeprecationWarning, stacklevel=5)
+    # The frames in between are ours: the readers, the client's own constructor.
+    warnings.warn(sentence, DeprecationWarning, stacklevel=6)
 
 
 def _unknown(name: str, known: list[str]) -> str:

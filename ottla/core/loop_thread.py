@@ -34,6 +34,11 @@ class LoopThread:
         return self._loop
 
     @property
+    def is_current(self) -> bool:
+        """Whether whoever asks runs in it."""
+        return threading.current_thread() is self._thread
+
+    @property
     def is_ours(self) -> bool:
         """Threads stay behind in a fork: the child has the object, but nobody runs it."""
         return os.getpid() == self._pid
@@ -43,7 +48,7 @@ class LoopThread:
         reason = None
         if not self.is_ours:
             reason = f"this was started by process {self._pid}, and did not come along in the fork"
-        elif threading.current_thread() is self._thread:
+        elif self.is_current:
             reason = "called from its own thread, this would wait for itself"
         elif not self._end.alive:
             reason = "it has ended"

@@ -165,12 +165,12 @@ def records_of(buffer: Buffer, position: int = 0, *, limit: int = OUTPUT_BYTES_M
 
     Decompressed, they may be at most `limit` bytes.
     """
-    return chain.from_iterable(_chunks(*_opened(buffer, position, limit), as_rows=False))
+    return chain.from_iterable(_chunks(*opened(buffer, position, limit), as_rows=False))
 
 
 def rows_of(buffer: Buffer, position: int = 0, *, limit: int = OUTPUT_BYTES_MAX) -> Iterator[Row]:
     """As `records_of`, each a plain tuple of offset, timestamp, key, value, headers: for bulk readers."""
-    return chain.from_iterable(_chunks(*_opened(buffer, position, limit), as_rows=True))
+    return chain.from_iterable(_chunks(*opened(buffer, position, limit), as_rows=True))
 
 
 def _chunks(header: BatchHeader, data: bytes, start: int, end: int, *, as_rows: bool) -> Iterator[list[Any]]:
@@ -196,15 +196,18 @@ def walk(
     Deltas must rise and end at most at the header's last; with `consecutive`, as a producer writes them, they
     are 0, 1, 2... up to exactly the last.
     """
-    header, data, start, end = _opened(buffer, position, limit)
+    header, data, start, end = opened(buffer, position, limit)
     if consecutive and header.count != header.last_offset_delta + 1:
         raise invalid(f"{header.count} records cannot end at offset delta {header.last_offset_delta}")
     section.walk(data, start, end, header.count, header.last_offset_delta, consecutive)
     return header
 
 
-def _opened(buffer: Buffer, position: int, limit: int) -> tuple[BatchHeader, bytes, int, int]:
-    """The header, and where its records lie once decompressed. What is already `bytes` is not copied."""
+def opened(
+    buffer: Buffer, position: int = 0, limit: int = OUTPUT_BYTES_MAX
+) -> tuple[BatchHeader, bytes, int, int]:
+    """The header, and where its records lie once decompressed, for `section.decode`. What is already `bytes` is not
+    copied. The CRC is the caller's to check."""
     header = read_header(buffer, position)
     end = position + header.size
     if header.magic != MAGIC or header.length < HEADER_SIZE - LENGTH_OVERHEAD or end > len(buffer):
@@ -241,3 +244,18 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, timestamp
     struct.pack_into(">q", buffer, position + MAX_TIMESTAMP_AT, timestamp_ms)
     crc = crc32c(buffer, position + ATTRIBUTES_AT, position + header.size)
     CRC.pack_into(buffer, position + CRC_AT, crc)
+
+
+def set_producer(
+    buffer: bytearray | memoryview,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+) -> None:
+    """Say in the batch at the beginning of `buffer`, in place, whose it is and which of theirs; and so the CRC."""
+    header = read_header(buffer)
+    attributes = header.attributes & ~TRANSACTIONAL_BIT | (TRANSACTIONAL_BIT if is_transactional else 0)
+    struct.pack_into(">h", buffer, ATTRIBUTES_AT, attributes)
+    struct.pack_into(">qhi", buffer, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
+    CRC.pack_into(buffer, CRC_AT, crc32c(buffer, ATTRIBUTES_AT, header.size))

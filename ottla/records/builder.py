@@ -132,6 +132,29 @@ class BatchBuilder:
         return bytes(batch)
 
 
+def build_rows(
+    rows: list[tuple[int, bytes | None, bytes | None, Sequence[Header]]],
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+) -> bytearray:
+    """A batch as producers send it, at offset 0 and of nobody: `batch.set_producer` says whose it is.
+
+    Rows are timestamp, key, value, headers. There must be one at least.
+    """
+    base_timestamp = rows[0][0]
+    records = section.encode_rows(rows, base_timestamp)
+    batch = bytearray(HEADER_SIZE)
+    batch += records if codec is Codec.NONE else compress(codec, records, level)
+    fields = (
+        *(0, len(batch) - LENGTH_OVERHEAD, NO_LEADER_EPOCH, MAGIC, 0, int(codec), len(rows) - 1),
+        *(base_timestamp, max([row[0] for row in rows])),
+        *(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, len(rows)),
+    )
+    HEADER.pack_into(batch, 0, *fields)
+    CRC.pack_into(batch, CRC_AT, crc32c(batch, ATTRIBUTES_AT))
+    return batch
+
+
 def build(
     records: Iterable[Record],
     *,

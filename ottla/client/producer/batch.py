@@ -1,0 +1,316 @@
+"""Records of one partition that travel together, and what the senders of each hear of it.
+
+A batch is open while records join it, then waits for its turn, is under way, and is done: with an offset, or with an
+error. Records are kept as they were handed in and become bytes when the batch is sent for the first time. A batch that
+a broker finds too large is cut in two, and its records hear from the halves.
+"""
+
+import asyncio
+import logging
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+from ottla.client.errors import KafkaTimeoutError
+from ottla.client.records import RecordMetadata
+from ottla.core.ids import TopicPartition
+from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, set_producer
+from ottla.records.builder import build_rows
+from ottla.records.compression import Codec
+from ottla.records.record import Header
+
+logger = logging.getLogger(__name__)
+
+Row = tuple[int, bytes | None, bytes | None, Sequence[Header]]
+"""Timestamp, key, value, headers."""
+
+RECORD_OVERHEAD = 21
+"""Bytes of a record besides its key, its value and its headers, at most."""
+NO_SEQUENCE = -1
+_SEQUENCES = 1 << 31
+
+
+class Identity(NamedTuple):
+    """Who a producer is to brokers."""
+
+    producer_id: int
+    epoch: int
+
+
+NOBODY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+class Landed(NamedTuple):
+    """Where a batch came to lie."""
+
+    base_offset: int
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+
+
+class Batch:
+    """See above. Only the accumulator's lock protects what is not on the loop: `rows`, `size`, `outcome`, `_heirs`."""
+
+    __slots__ = (
+        "_data",
+        "_waiting",
+        "attempts",
+        "created",
+        "expires",
+        "halves",
+        "identity",
+        "is_closed",
+        "lock",
+        "order",
+        "outcome",
+        "partition",
+        "retry_at",
+        "rows",
+        "sequence",
+        "size",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        order: tuple[int, ...],
+        created: float,
+        expires: float,
+        lock: threading.Lock,
+    ) -> None:
+        self.partition = partition
+        self.order = order
+        """The place among the batches of its partition, for good. Halves have one more number."""
+        self.created, self.expires = created, expires
+        self.lock = lock
+        self.rows: list[Row] = []
+        self.size = 0
+        self.is_closed = False
+        self.identity, self.sequence = NOBODY, NO_SEQUENCE
+        """Which batch of this producer it is to the broker. Kept until the broker's word is known for sure."""
+        self.attempts = 0
+        self.retry_at = 0.0
+        self.outcome: Landed | Exception | None = None
+        self.halves: list[tuple[int, Batch]] = []
+        """Where it was cut: the index of each half's first record, and the half."""
+        self._data: bytearray | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.order} of {self.partition}, {len(self.rows)} records, sequence {self.sequence}>"
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.sequence != NO_SEQUENCE
+
+    @property
+    def next_sequence(self) -> int:
+        return (self.sequence + len(self.rows)) % _SEQUENCES
+
+    def bytes_of(self, codec: Codec, level: int | None, is_transactional: bool) -> bytearray:
+        """The batch as it is sent. Compressed once, however often it is sent."""
+        if self._data is None:
+            self._data = build_rows(self.rows, codec, level)
+        if self.identity is not NOBODY:
+            set_producer(self._data, *self.identity, self.sequence, is_transactional)
+        return self._data
+
+    def renumber(self) -> None:
+        """The broker has certainly not written it, and will not under its number: it is as if it was never sent."""
+        self.identity, self.sequence = NOBODY, NO_SEQUENCE
+
+    def halved(self) -> "tuple[Batch, Batch]":
+        """Two batches with its records, the second right behind the first. Its own senders hear from them."""
+        middle = len(self.rows) // 2
+        parts = []
+        for number, start, rows in ((0, 0, self.rows[:middle]), (1, middle, self.rows[middle:])):
+            half = Batch(self.partition, (*self.order, number), self.created, self.expires, self.lock)
+            half.rows, half.is_closed, half.attempts = rows, True, self.attempts
+            half.size = sum(size_of(row) for row in rows)
+            if self.has_sequence:
+                half.identity, half.sequence = self.identity, (self.sequence + start) % _SEQUENCES
+            parts.append(half)
+            self.halves.append((start, half))
+        self._data = None
+        return parts[0], parts[1]
+
+    # --- what becomes of it ---------------------------------------------------------------------------------------
+
+    def finish(self, outcome: Landed | Exception) -> None:
+        """It is done. Whoever waits is told, in this thread."""
+        with self.lock:
+            if self.outcome is not None:
+                return
+            self.outcome = outcome
+            waiting, self._waiting = self._waiting, []
+            self._data = None
+        for fn in waiting:
+            fn()
+
+    def when_done(self, fn: Callable[[], None]) -> None:
+        """Call `fn` when it is done, or now if it is."""
+        with self.lock:
+            is_done = self.outcome is not None
+            if not is_done:
+                self._waiting.append(fn)
+        if is_done:
+            fn()
+
+    def metadata(self, index: int) -> RecordMetadata:
+        """Where that record came to lie. Raises why it did not. Only when done."""
+        if self.halves:
+            place = bisect_right(self.halves, index, key=lambda half: half[0]) - 1
+            start, half = self.halves[place]
+            return half.metadata(index - start)
+        outcome = self.outcome
+        assert outcome is not None, "only a batch that is done knows"
+        if isinstance(outcome, Exception):
+            raise outcome
+        timestamp, key, value, _ = self.rows[index]
+        topic, partition = self.partition
+        return RecordMetadata(
+            topic,
+            partition,
+            outcome.base_offset + index if outcome.base_offset >= 0 else -1,
+            timestamp if outcome.log_append_time_ms < 0 else outcome.log_append_time_ms,
+            outcome.log_start_offset,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+        )
+
+
+def size_of(row: Row) -> int:
+    """What a record takes at most, uncompressed."""
+    _, key, value, headers = row
+    size = RECORD_OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    if headers:
+        size += headers_size(headers)
+    return size
+
+
+def headers_size(headers: Sequence[Header]) -> int:
+    return sum(10 + 4 * len(name) + (len(content) if content is not None else 0) for name, content in headers)
+
+
+class Delivery:
+    """What becomes of one record: `await` it, or `get` it where there is no event loop."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch, self._index = batch, index
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        batch = self._batch
+        if batch.outcome is None:
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+            batch.when_done(lambda: _wake(loop, future))
+            yield from future.__await__()
+        return batch.metadata(self._index)
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for it, in a thread that has no event loop. Raises why the record was not written, or
+        KafkaTimeoutError after `timeout` seconds (the record may still be written)."""
+        batch = self._batch
+        if batch.outcome is None:
+            done = threading.Event()
+            batch.when_done(done.set)
+            if not done.wait(timeout):
+                raise KafkaTimeoutError(f"the record for {batch.partition} has no answer after {timeout:g} s")
+        return batch.metadata(self._index)
+
+    result = get
+
+    def done(self) -> bool:
+        return self._batch.outcome is not None
+
+    is_done = property(done)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Why the record was not written, if it was not."""
+        try:
+            self.get(timeout)
+        except KafkaTimeoutError:
+            if not self.done():
+                raise
+        except Exception:
+            pass
+        else:
+            return None
+        return self._error()
+
+    def succeeded(self) -> bool:
+        return self.done() and self._error() is None
+
+    def failed(self) -> bool:
+        return self.done() and self._error() is not None
+
+    def add_callback(self, fn: Callable[..., object], *args: Any, **kwargs: Any) -> "Delivery":
+        """Call `fn(*args, metadata, **kwargs)` when the record is written. It runs on the producer's event loop, or in
+        its thread: it must not block, and what it raises is logged."""
+        self._batch.when_done(lambda: self._call(fn, args, kwargs, is_error=False))
+        return self
+
+    def add_errback(self, fn: Callable[..., object], *args: Any, **kwargs: Any) -> "Delivery":
+        """Call `fn(*args, error, **kwargs)` when it is not."""
+        self._batch.when_done(lambda: self._call(fn, args, kwargs, is_error=True))
+        return self
+
+    def add_both(self, fn: Callable[..., object], *args: Any, **kwargs: Any) -> "Delivery":
+        """Call `fn` with the metadata or the error."""
+        return self.add_callback(fn, *args, **kwargs).add_errback(fn, *args, **kwargs)
+
+    def _error(self) -> Exception | None:
+        try:
+            self._batch.metadata(self._index)
+        except Exception as error:
+            return error
+        return None
+
+    def _call(
+        self, fn: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any], *, is_error: bool
+    ) -> None:
+        error = self._error()
+        if (error is not None) == is_error:
+            call_safely(fn, *args, error if is_error else self._batch.metadata(self._index), **kwargs)
+
+
+def call_safely(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call what an application handed in. Its mistakes are logged, and stop nobody."""
+    try:
+        return fn(*args, **kwargs)
+    except Exception:
+        logger.exception("a callback of the application failed: %r", fn)
+        return None
+
+
+def _wake(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> None:
+    """The batch may be finished by another loop's thread, and whoever waited may be gone."""
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    if loop.is_closed():
+        return
+    try:
+        is_here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        is_here = False
+    if is_here:
+        wake()
+    else:
+        loop.call_soon_threadsafe(wake)
+
+
+def failed_delivery(partition: TopicPartition, error: Exception) -> Delivery:
+    """Of a record that was not accepted."""
+    batch = Batch(partition, (), 0.0, 0.0, threading.Lock())
+    batch.outcome = error
+    return Delivery(batch, 0)

@@ -1,0 +1,196 @@
+"""What happens to a record before it waits for the sender: interceptors, then serializers, then the partitioner.
+
+In the thread of whoever sends it. Where something is missing (the topic is not known yet, there is no room) the record
+is formed already and is placed again later, so that interceptors and serializers see it once.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla.client.errors import RecordTooLargeError, SerializationError
+from ottla.client.metadata import Metadata, TopicInfo
+from ottla.client.producer.accumulator import Accumulator, PartitionQueue
+from ottla.client.producer.batch import RECORD_OVERHEAD, Delivery, Row, call_safely, headers_size
+from ottla.client.producer.config import ProducerConfig
+from ottla.client.producer.partitioners import KeyHashes, Outgoing, partitioner_of, stick
+from ottla.client.records import ProducerRecord
+from ottla.client.serde.registry import serializer_of
+from ottla.core.errors import ErrorCode, KafkaError, StaleMetadataError
+from ottla.core.ids import TopicPartition
+from ottla.records.record import Header
+
+Formed = tuple[str, Row, int, int | None, Any, Any]
+"""A record that only needs a place: topic, row, size, partition if one was named, key and value before they were bytes.
+
+A plain tuple: one is made for every record.
+"""
+
+
+class _Known:
+    """A topic as it was when a record was last placed in it, and where records without a key go now."""
+
+    __slots__ = ("info", "queues", "sticky", "sticky_left")
+
+    def __init__(self, info: TopicInfo, queues: list[PartitionQueue]) -> None:
+        self.info, self.queues = info, queues
+        self.sticky = self.sticky_left = 0
+
+
+class Intake:
+    """Of one producer."""
+
+    def __init__(self, config: ProducerConfig, metadata: Metadata, accumulator: Accumulator) -> None:
+        self._metadata, self._accumulator = metadata, accumulator
+        self._key_serializer = serializer_of(config.key_serializer)
+        self._value_serializer = serializer_of(config.value_serializer)
+        self._interceptors = [each() if isinstance(each, type) else each for each in config.interceptors]
+        self._partitioner = partitioner_of(config.partitioner, config.client_rack)
+        self._sticky_size = max(1, config.batch_size)
+        self._hash = KeyHashes()
+        self._known: dict[str, _Known] = {}
+        self._size_max = config.max_request_size
+        self._memory = config.buffer_memory
+
+    # --- forming --------------------------------------------------------------------------------------------------
+
+    def form(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Formed:
+        """The record as bytes. Raises SerializationError or RecordTooLargeError."""
+        if self._interceptors:
+            record = self._intercepted(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+            topic, value, key, headers, partition, timestamp_ms = record
+        tidy: Sequence[Header] = tidy_headers(headers) if headers else ()
+        key_bytes, value_bytes = key, value
+        if self._key_serializer is not None:
+            key_bytes = self._serialized(self._key_serializer, topic, tidy, key, "key")
+        if self._value_serializer is not None:
+            value_bytes = self._serialized(self._value_serializer, topic, tidy, value, "value")
+        size = RECORD_OVERHEAD
+        if key_bytes is not None:
+            if type(key_bytes) is not bytes:
+                key_bytes = _as_bytes(key_bytes, "key", topic)
+            size += len(key_bytes)
+        if value_bytes is not None:
+            if type(value_bytes) is not bytes:
+                value_bytes = _as_bytes(value_bytes, "value", topic)
+            size += len(value_bytes)
+        if tidy:
+            size += headers_size(tidy)
+        if size > self._size_max or size > self._memory:
+            self._too_large(topic, size)
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        return topic, (timestamp_ms, key_bytes, value_bytes, tidy), size, partition, key, value
+
+    def _intercepted(self, record: ProducerRecord) -> ProducerRecord:
+        for each in self._interceptors:
+            record = call_safely(each.on_send, record) or record
+        return record
+
+    def _serialized(self, fn: Any, topic: str, headers: Sequence[Header], data: Any, what: str) -> Any:
+        try:
+            return fn(topic, headers, data)
+        except Exception as error:
+            raise SerializationError(f"the {what} of a record for topic {topic}: {error}") from error
+
+    def _too_large(self, topic: str, size: int) -> None:
+        is_request = size > self._size_max
+        name, limit = ("max.request.size", self._size_max) if is_request else ("buffer.memory", self._memory)
+        raise RecordTooLargeError(
+            f"a record for topic {topic} takes {size} bytes, more than {name} ({limit})"
+        )
+
+    # --- placing --------------------------------------------------------------------------------------------------
+
+    def place(self, formed: Formed) -> Delivery | None:
+        """Put it in a batch; None if there is no room. Raises StaleMetadataError while its topic is not known."""
+        topic, row, size, partition, _, _ = formed
+        info = self._metadata.topics.get(topic)
+        known = self._known.get(topic)
+        if known is None or known.info is not info:
+            known = self._learn(topic, info)
+        if partition is None:
+            if self._partitioner is not None:
+                partition = self._chosen(formed, known.info)
+            elif row[1] is None:
+                if known.sticky_left <= 0:
+                    waiting = self._accumulator.waiting_bytes
+                    known.sticky = stick(known.info, known.sticky, waiting)
+                    known.sticky_left = self._sticky_size
+                known.sticky_left -= size
+                partition = known.sticky
+            else:
+                partition = self._hash(row[1]) % len(known.queues)
+        elif not 0 <= partition < len(known.queues):
+            raise _no_partition(topic, partition, len(known.queues))
+        delivery = self._accumulator.append(known.queues[partition], row, size)
+        if self._interceptors and delivery is not None:
+            for each in self._interceptors:
+                delivery.add_callback(each.on_acknowledgement, error=None)
+                delivery.add_errback(each.on_acknowledgement, None)
+        return delivery
+
+    def _learn(self, topic: str, info: TopicInfo | None) -> _Known:
+        if info is None or not info.partitions:
+            raise StaleMetadataError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} is not known yet")
+        count = len(info.partitions)
+        queues = [self._accumulator.queue(TopicPartition(topic, number)) for number in range(count)]
+        known = self._known[topic] = _Known(info, queues)
+        known.sticky = -1
+        return known
+
+    def _chosen(self, formed: Formed, info: TopicInfo) -> int:
+        assert self._partitioner is not None, "only for other partitioners than the default"
+        topic, (_, key_bytes, value_bytes, _), _, _, key, value = formed
+        record = Outgoing(topic, key, key_bytes, value, value_bytes)
+        try:
+            partition = self._partitioner.partition(record, info, self._metadata)
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the partitioner failed: {error!r}") from error
+        if not isinstance(partition, int) or not 0 <= partition < len(info.partitions):
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"the partitioner chose {partition!r} of {len(info.partitions)} partitions of {topic}",
+            )
+        return partition
+
+
+def _no_partition(topic: str, partition: int, count: int) -> KafkaError:
+    return StaleMetadataError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"topic {topic} has {count} partitions, and no number {partition}",
+    )
+
+
+def _as_bytes(data: Any, what: str, topic: str) -> bytes:
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise SerializationError(
+        f"the {what} of a record for topic {topic} is of type {type(data).__name__}, not bytes: "
+        f"set {what}_serializer, for instance to 'string' or 'json'"
+    )
+
+
+def tidy_headers(headers: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> tuple[Header, ...]:
+    """Headers as a tuple of name and bytes, or None. Text is written as UTF-8."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    tidy: list[Header] = []
+    for name, content in pairs:
+        if not isinstance(name, str):
+            raise SerializationError(f"the name of a header is of type {type(name).__name__}, not text")
+        if isinstance(content, str):
+            content = content.encode()
+        if content is not None and not isinstance(content, bytes | bytearray | memoryview):
+            raise SerializationError(f"the header {name} is of type {type(content).__name__}, not bytes")
+        tidy.append((name, None if content is None else bytes(content)))
+    return tuple(tidy)

@@ -1,0 +1,60 @@
+"""What an answer, or the lack of one, means for a batch: decided here, done by the sender.
+
+The rule behind it: a batch that may have been written keeps its number until the broker's word is known. Only an answer
+that proves that it was not written, and cannot be under its number, lets it be sent under another.
+"""
+
+import enum
+
+from ottla.core.errors import ErrorCode, KafkaError
+
+
+class Verdict(enum.Enum):
+    """What is to be done with a batch."""
+
+    WRITTEN = "written"
+    RETRY = "send it again, as it is"
+    SPLIT = "send it again, in halves"
+    RENUMBER = "send it again, as somebody else"
+    FAIL = "tell its senders"
+
+
+_TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+_GAP = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
+_PERHAPS_WRITTEN = {
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+def judge(
+    code: ErrorCode,
+    *,
+    count: int,
+    has_sequence: bool,
+    is_first_unresolved: bool,
+    is_transactional: bool,
+    may_retry: bool,
+) -> Verdict:
+    """`count` is of records in the batch, `is_first_unresolved` whether all that was sent before it is settled."""
+    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        return Verdict.WRITTEN
+    if code in _TOO_LARGE and count > 1:
+        return Verdict.SPLIT
+    if not may_retry:
+        return Verdict.FAIL
+    if has_sequence and code in _GAP:
+        if not is_first_unresolved:
+            return Verdict.RETRY  # what is missing before it is still to come
+        return Verdict.FAIL if is_transactional else Verdict.RENUMBER
+    if has_sequence and code == ErrorCode.INVALID_PRODUCER_EPOCH and not is_transactional:
+        return Verdict.RENUMBER
+    return Verdict.RETRY if code.retriable else Verdict.FAIL
+
+
+def is_written_perhaps(error: Exception) -> bool:
+    """Whether a batch that failed with this may be in the log nevertheless."""
+    return not isinstance(error, KafkaError) or error.code in _PERHAPS_WRITTEN
