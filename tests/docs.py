@@ -46,13 +46,32 @@ def _cli() -> str:
     return cli_markdown(cli)
 
 
+def _client() -> str:
+    from ottla.client.reference import client_markdown
+
+    return client_markdown()
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "errors.md": _errors,
     "configuration.md": _configuration,
     "metrics.md": _metrics,
     "protocol.md": _protocol,
     "cli.md": _cli,
+    "client.md": _client,
 }
+
+
+def _parameters() -> str:
+    from ottla.client.reference import parameters_source
+
+    return parameters_source()
+
+
+SOURCES: dict[str, Callable[[], str]] = {
+    "ottla/client/parameters.py": _parameters,
+}
+"""Modules that are written from tables."""
 
 
 PICTURE = re.compile(r"<!-- drawn from ([\w.]+) -->\n```mermaid\n(.*?)```\n", re.DOTALL)
@@ -75,6 +94,9 @@ def main() -> None:
         if (after := redrawn(before)) != before:
             path.write_text(after)
             print(f"docs/internals/{path.name}")
+    for name, render in SOURCES.items():
+        (REFERENCE.parents[1] / name).write_text(render())
+        print(name)
     for name, render in PAGES.items():
         (REFERENCE / name).write_text(render())
         print(f"docs/reference/{name}")

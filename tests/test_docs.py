@@ -9,7 +9,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.core.errors import ErrorCode
 from ottla.protocol.apis import APIS
 from ottla.storage.config import TopicConfig
-from tests.docs import INTERNALS, PAGES, REFERENCE, redrawn
+from tests.docs import INTERNALS, PAGES, REFERENCE, SOURCES, redrawn
 
 ROOT = Path(__file__).parent.parent
 WRITTEN = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "STYLE.md", "CHANGELOG.md")]
@@ -19,6 +19,11 @@ PROSE = sorted([*WRITTEN, *(ROOT / "docs").rglob("*.md")])
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_fresh(name):
     assert (REFERENCE / name).read_text() == PAGES[name](), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_generated_module_is_fresh(name):
+    assert (ROOT / name).read_text() == SOURCES[name](), "run `make docs`"
 
 
 def test_every_page_of_the_reference_is_generated():

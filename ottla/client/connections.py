@@ -6,6 +6,7 @@ for it meanwhile waits with the others. Errors of the network leave here as the 
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ from ottla.core.hosts import Address
 from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
 from ottla.protocol.apis import api_of
 from ottla.protocol.schema import declaration
+
+logger = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 """Far above any answer that was asked for: a broker may send more than `fetch.max.bytes`, if one batch is larger."""
@@ -92,7 +95,9 @@ class Connections:
             await asyncio.sleep(pause)
         try:
             peer = await self._opened(address)
-        except BaseException:
+        except BaseException as error:
+            if address not in self._backoffs and isinstance(error, Exception):
+                logger.warning("%s", error)  # once: whoever waits for long should know for what
             self._backoffs[address] = backoff, loop.time() + backoff.next_ms() / 1000
             raise
         self._backoffs.pop(address, None)

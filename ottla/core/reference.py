@@ -37,7 +37,7 @@ def errors_markdown() -> str:
         "Error codes",
         "The codes of Kafka 4.3. A client gets them as `KafkaError`, or as the subclass for what it can do about "
         "it: `RetriableError`, `StaleMetadataError`, `FencedError`, `AuthorizationError`.",
-        _table(("Code", "Name", "What to do", "Meaning"), rows),
+        table(("Code", "Name", "What to do", "Meaning"), rows),
     )
 
 
@@ -45,18 +45,36 @@ def config_markdown(classes: Iterable[type[Config]]) -> str:
     """Every setting of the given classes, a section each."""
     parts: list[str] = []
     for config in classes:
-        parts += [
-            f"## {config.__name__}",
-            (config.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " "),
-        ]
-        for key in sorted(config.keys.values(), key=lambda key: key.name):
-            parts += [f"### `{key.name}`", key.doc, _facts(key)]
+        parts += [f"## {config.__name__}", first_paragraph(config)]
+        parts += _settings(config.keys.values(), shows_scope=True)
     return _page(
         "Configuration",
         "Sizes may be written with KiB, MiB, GiB or TiB, times with ms, s, m, h or d; without a unit they are bytes "
         "and milliseconds.",
         *parts,
     )
+
+
+def parameters_markdown(title: str, intro: str, classes: Iterable[type[Config]], *more: str) -> str:
+    """The settings that constructors take, a section for each class with what it does not inherit."""
+    parts: list[str] = []
+    for config in classes:
+        inherited = {name for parent in config.__bases__ for name in getattr(parent, "keys", {})}
+        own = [key for name, key in config.keys.items() if name not in inherited]
+        parts += [f"## {config.__name__}", first_paragraph(config), *_settings(own, shows_scope=False)]
+    return _page(title, intro, *parts, *more)
+
+
+def first_paragraph(of: type) -> str:
+    """What a class says of itself, in one line."""
+    return (of.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+
+
+def _settings(keys: Iterable[Key[Any]], *, shows_scope: bool) -> list[str]:
+    parts: list[str] = []
+    for key in sorted(keys, key=lambda key: key.name):
+        parts += [f"### `{key.name}`", key.doc, _facts(key, shows_scope)]
+    return parts
 
 
 def metrics_markdown(tables: Iterable[type[Metrics]]) -> str:
@@ -73,18 +91,18 @@ def metrics_markdown(tables: Iterable[type[Metrics]]) -> str:
     return _page(
         "Metrics",
         "Served in Prometheus' text format at `/metrics`, on the port of `http.listen`.",
-        _table(("Name", "Kind", "Labels", "Meaning"), rows),
+        table(("Name", "Kind", "Labels", "Meaning"), rows),
     )
 
 
-def _facts(key: Key[Any]) -> str:
+def _facts(key: Key[Any], shows_scope: bool) -> str:
     facts = [
         ("Accepts", key.accepts),
         ("Default", "none: must be set" if key.is_required else _default(key)),
         ("Broker key", ", then ".join(f"`{name}`" for name in key.broker_names)),
         ("If unset", ", then ".join(f"`{name}`" for name in key.fallbacks)),
         ("Also written", ", ".join(f"`{alias}`" for alias in key.aliases)),
-        ("Changes", key.scope.value),
+        ("Changes", key.scope.value if shows_scope else ""),
         ("Shown", "never" if key.sensitive else ""),
     ]
     return "\n".join(f"- {name}: {text}" for name, text in facts if text)
@@ -99,6 +117,6 @@ def _page(title: str, *parts: str) -> str:
     return "\n\n".join([f"# {title}", NOTICE, *filter(None, parts)]) + "\n"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -16,10 +16,11 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from ottla.client.deadline import Deadline
 from ottla.client.errors import ClosedError, TransactionAbortableError
+from ottla.client.parameters import ProducerParameters
 from ottla.client.producer.batch import Delivery, failed_delivery
 from ottla.client.producer.config import producer_config
 from ottla.client.producer.core import Core
@@ -39,7 +40,7 @@ _EXIT_MS = 10_000  # for a program that ends without having closed its producer
 class Producer:
     """Sends records. Settings are Kafka's, with underscores; all are in the reference."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[ProducerParameters]) -> None:
         config = producer_config(settings)
         self._thread = LoopThread("ottla-producer", patience_seconds=None)
         self._core = Core(config, self._wake)

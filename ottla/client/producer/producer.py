@@ -8,10 +8,11 @@ async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
 import asyncio
 import logging
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 from ottla.client.deadline import Deadline
 from ottla.client.errors import TransactionAbortableError
+from ottla.client.parameters import ProducerParameters
 from ottla.client.producer.batch import Delivery, failed_delivery
 from ottla.client.producer.config import producer_config
 from ottla.client.producer.core import Core
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 class AsyncProducer:
     """Sends records. Settings are Kafka's, with underscores; all are in the reference."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[ProducerParameters]) -> None:
         config = producer_config(settings)
         self._core = Core(config)
         self._max_block_ms = config.max_block_ms
