@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from ottla.client.producer.batch import NOBODY, Batch, Delivery, Identity, Row
+from ottla.client.producer.batch import NOBODY, Batch, Delivery, Home, Identity, Row
 from ottla.client.producer.config import ProducerConfig
 from ottla.core.ids import TopicPartition
 
@@ -100,7 +100,8 @@ class Accumulator:
     """All queues of a producer. `wake` is called, in any thread, when there is something for the sender to look at."""
 
     def __init__(self, config: ProducerConfig, wake: Callable[[], None]) -> None:
-        self.lock = threading.Lock()
+        self.home = Home()
+        self.lock = self.home.lock
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.used_bytes = self.used_records = 0
         self.flushing = 0
@@ -149,7 +150,7 @@ class Accumulator:
 
     def _open(self, queue: PartitionQueue) -> Batch:
         now = time.monotonic()
-        batch = Batch(queue.partition, queue.new_order(), now, now + self._delivery_seconds, self.lock)
+        batch = Batch(queue.partition, queue.new_order(), now, now + self._delivery_seconds, self.home)
         queue.waiting.append(batch)
         return batch
 

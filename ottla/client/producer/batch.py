@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
-from ottla.client.errors import KafkaTimeoutError
+from ottla.client.errors import IllegalStateError, KafkaTimeoutError
 from ottla.client.records import RecordMetadata
 from ottla.core.ids import TopicPartition
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, set_producer
@@ -49,8 +49,18 @@ class Landed(NamedTuple):
     log_start_offset: int = -1
 
 
+class Home:
+    """Where batches live: the lock for what is not touched on the loop only, and the loop's thread."""
+
+    __slots__ = ("lock", "loop_thread")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.loop_thread: int | None = None
+
+
 class Batch:
-    """See above. Only the accumulator's lock protects what is not on the loop: `rows`, `size`, `outcome`, `_heirs`."""
+    """See above. The lock of its home protects what threads share: `rows`, `size`, `outcome` and who waits for it."""
 
     __slots__ = (
         "_data",
@@ -59,9 +69,9 @@ class Batch:
         "created",
         "expires",
         "halves",
+        "home",
         "identity",
         "is_closed",
-        "lock",
         "order",
         "outcome",
         "partition",
@@ -77,13 +87,13 @@ class Batch:
         order: tuple[int, ...],
         created: float,
         expires: float,
-        lock: threading.Lock,
+        home: Home,
     ) -> None:
         self.partition = partition
         self.order = order
         """The place among the batches of its partition, for good. Halves have one more number."""
         self.created, self.expires = created, expires
-        self.lock = lock
+        self.home = home
         self.rows: list[Row] = []
         self.size = 0
         self.is_closed = False
@@ -125,7 +135,7 @@ class Batch:
         middle = len(self.rows) // 2
         parts = []
         for number, start, rows in ((0, 0, self.rows[:middle]), (1, middle, self.rows[middle:])):
-            half = Batch(self.partition, (*self.order, number), self.created, self.expires, self.lock)
+            half = Batch(self.partition, (*self.order, number), self.created, self.expires, self.home)
             half.rows, half.is_closed, half.attempts = rows, True, self.attempts
             half.size = sum(size_of(row) for row in rows)
             if self.has_sequence:
@@ -139,7 +149,7 @@ class Batch:
 
     def finish(self, outcome: Landed | Exception) -> None:
         """It is done. Whoever waits is told, in this thread."""
-        with self.lock:
+        with self.home.lock:
             if self.outcome is not None:
                 return
             self.outcome = outcome
@@ -150,7 +160,7 @@ class Batch:
 
     def when_done(self, fn: Callable[[], None]) -> None:
         """Call `fn` when it is done, or now if it is."""
-        with self.lock:
+        with self.home.lock:
             is_done = self.outcome is not None
             if not is_done:
                 self._waiting.append(fn)
@@ -219,6 +229,8 @@ class Delivery:
         KafkaTimeoutError after `timeout` seconds (the record may still be written)."""
         batch = self._batch
         if batch.outcome is None:
+            if threading.get_ident() == batch.home.loop_thread:
+                raise IllegalStateError("to wait here would stop the producer's own event loop: use `await`")
             done = threading.Event()
             batch.when_done(done.set)
             if not done.wait(timeout):
@@ -311,6 +323,6 @@ def _wake(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> No
 
 def failed_delivery(partition: TopicPartition, error: Exception) -> Delivery:
     """Of a record that was not accepted."""
-    batch = Batch(partition, (), 0.0, 0.0, threading.Lock())
+    batch = Batch(partition, (), 0.0, 0.0, Home())
     batch.outcome = error
     return Delivery(batch, 0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 
 from ottla.client.cluster import Cluster
@@ -58,6 +59,7 @@ class Core:
             raise ClosedError("the producer was closed")
         if not self.is_started:
             self.is_started = True
+            self.accumulator.home.loop_thread = threading.get_ident()
             self.sender.start()
 
     # --- records ----------------------------------------------------------------------------------------------------

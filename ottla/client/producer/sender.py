@@ -207,6 +207,10 @@ class Sender:
             answers = await self._ask(node, line, batches)
         except KafkaError as error:
             answers = dict.fromkeys((each.partition for each in batches), error)
+        except Exception as error:
+            logger.exception("a request could not be made")
+            bug = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the request could not be made: {error!r}")
+            answers = dict.fromkeys((each.partition for each in batches), bug)
         finally:
             line.in_flight -= 1
             line.is_connecting = False
@@ -221,7 +225,9 @@ class Sender:
         """What the broker says of each batch. Raises KafkaError if it says nothing."""
         config, gate = self._config, self.gate
         peer = await self._cluster.connections.to(node.address, DATA)
-        line.is_connecting = False
+        if line.is_connecting:
+            line.is_connecting = False
+            self._look.set()
         version = version_of(peer, ProduceRequest)
         if (version_max := gate.version_max(peer)) is not None:
             version = min(version, version_max)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.client.cluster import GROUP, TRANSACTION, Cluster
-from ottla.client.connections import COORDINATOR
+from ottla.client.connections import COORDINATOR, version_of
 from ottla.client.deadline import Backoff, Deadline
 from ottla.client.errors import (
     CommitFailedError,
@@ -132,15 +132,13 @@ class Transactions:
         """Nothing may be added any more. Raises if the transaction cannot end that way."""
         allowed = (State.OPEN, State.COMMITTING) if is_commit else (State.OPEN, State.ABORTING, State.SPOILT)
         self._check(*allowed)
+        self.state = State.COMMITTING if is_commit else State.ABORTING
         if not is_commit:
-            self.state = State.ABORTING
             self._to_add.clear()
 
     async def end(self, is_commit: bool, deadline: Deadline) -> None:
         """Everything has left: tell the coordinator. After a timeout it may be called again."""
-        if is_commit:
-            self._check(State.OPEN, State.COMMITTING)
-        self.state = State.COMMITTING if is_commit else State.ABORTING
+        self._check(State.COMMITTING if is_commit else State.ABORTING)
         what = "committed" if is_commit else "aborted"
         if self._has_begun:
             await self._patiently(
@@ -189,14 +187,16 @@ class Transactions:
     # --- requests -------------------------------------------------------------------------------------------------
 
     async def _init(self, before: Identity) -> None:
+        node_id = await self._cluster.coordinator(TRANSACTION, self.transactional_id)
+        peer = await self._cluster.peer(node_id, COORDINATOR)
+        if version_of(peer, InitProducerIdRequest) < _BUMP_SINCE:
+            before = NOBODY  # older brokers raise the epoch whoever asks
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self._config.transaction_timeout_ms,
             producer_id=before.producer_id,
             producer_epoch=before.epoch,
         )
-        node_id = await self._cluster.coordinator(TRANSACTION, self.transactional_id)
-        peer = await self._cluster.peer(node_id, COORDINATOR)
         answer = await self._ask(request, "the producer's id")
         self.identity = Identity(answer.producer_id, answer.producer_epoch)
         self._is_new_way = peer.features.get("transaction.version", 0) >= 2
