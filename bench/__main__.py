@@ -14,6 +14,7 @@ ALL = [
     "broker",
     "coordinators",
     "cluster",
+    "client",
 ]
 
 

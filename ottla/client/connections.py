@@ -3,10 +3,15 @@
 A broker answers in order, so what may be held back (a fetch that waits for records, a join that waits for members)
 has connections of its own. A broker that did not take a connection is left alone for a growing while, and whoever asks
 for it meanwhile waits with the others. Errors of the network leave here as the client's own.
+
+A broker may limit how long an authentication holds (KIP-368), and drops a connection that goes on after that. Such a
+connection is not handed out any more some time before; another takes its place, and it is closed when its last answer
+is there. So nobody notices.
 """
 
 import asyncio
 import logging
+import random
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +26,8 @@ from ottla.client.errors import (
     ProtocolMismatch,
     UnsupportedVersionError,
 )
-from ottla.client.security import authenticate, tls_context
+from ottla.client.sasl import authenticate
+from ottla.client.security import handshake_failed, is_alert, refused_certificate, speaks_plain, tls_context
 from ottla.core.errors import ProtocolError
 from ottla.core.hosts import Address
 from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
@@ -34,6 +40,9 @@ ANSWER_BYTES_MAX = 256 * 1024 * 1024
 """Far above any answer that was asked for: a broker may send more than `fetch.max.bytes`, if one batch is larger."""
 GENERAL, COORDINATOR, DATA = "general", "coordinator", "data"
 """Purposes: short questions; what belongs to a group or a transaction; records."""
+SESSION_SHARE = (0.85, 0.95)
+"""Of an authentication's lifetime, after which a connection is replaced: by chance between these, as in Java."""
+_IDLE_CHECK_SECONDS = 0.05
 
 
 class Connections:
@@ -48,6 +57,8 @@ class Connections:
         self._open: dict[tuple[Address, str], Peer] = {}
         self._opening: dict[tuple[Address, str], asyncio.Task[Peer]] = {}
         self._backoffs: dict[Address, tuple[Backoff, float]] = {}
+        self._timers: dict[Peer, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def to(self, address: Address, purpose: str = GENERAL) -> Peer:
@@ -58,6 +69,7 @@ class Connections:
             if peer.is_open:
                 return peer
             del self._open[key]
+            self._forget_session(peer)
         if self._is_closed:
             raise ClosedError("the client was closed")
         opening = self._opening.get(key)
@@ -77,6 +89,7 @@ class Connections:
         """Close it at once; whatever waits for an answer on it is let down."""
         peer = self._open.pop((address, purpose), None)
         if peer is not None:
+            self._forget_session(peer)
             peer.abort()
 
     async def close(self) -> None:
@@ -84,8 +97,10 @@ class Connections:
         for opening in list(self._opening.values()):
             opening.cancel()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
-        peers, self._open = list(self._open.values()), {}
-        await asyncio.gather(*(peer.close() for peer in peers))
+        for timer in self._timers.values():
+            timer.cancel()
+        peers, self._open, self._timers = {*self._open.values(), *self._timers}, {}, {}
+        await asyncio.gather(*(peer.close() for peer in peers), *self._closing)
 
     async def _connect(self, key: tuple[Address, str]) -> Peer:
         address, _ = key
@@ -94,7 +109,7 @@ class Connections:
         if (pause := not_before - loop.time()) > 0:
             await asyncio.sleep(pause)
         try:
-            peer = await self._opened(address)
+            peer, lifetime_ms = await self._opened(address)
         except BaseException as error:
             if address not in self._backoffs and isinstance(error, Exception):
                 logger.warning("%s", error)  # once: whoever waits for long should know for what
@@ -102,29 +117,80 @@ class Connections:
             raise
         self._backoffs.pop(address, None)
         self._open[key] = peer
+        if lifetime_ms > 0:
+            pause = lifetime_ms / 1000 * random.uniform(*SESSION_SHARE)
+            self._timers[peer] = loop.call_later(pause, self._retire, key, peer)
         return peer
+
+    def _retire(self, key: tuple[Address, str], peer: Peer) -> None:
+        """Its authentication is about to end: hand out another, and close this one when nothing is under way."""
+        if self._open.get(key) is peer:
+            del self._open[key]
+        loop = asyncio.get_running_loop()
+        self._timers[peer] = loop.call_later(_IDLE_CHECK_SECONDS, self._close_when_idle, peer)
+
+    def _forget_session(self, peer: Peer) -> None:
+        if (timer := self._timers.pop(peer, None)) is not None:
+            timer.cancel()
+
+    def _close_when_idle(self, peer: Peer) -> None:
+        if peer.in_flight and peer.is_open:
+            loop = asyncio.get_running_loop()
+            self._timers[peer] = loop.call_later(_IDLE_CHECK_SECONDS, self._close_when_idle, peer)
+            return
+        del self._timers[peer]
+        closing = asyncio.ensure_future(peer.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def _new_backoff(self) -> Backoff:
         return Backoff(self._config.reconnect_backoff_ms, self._config.reconnect_backoff_max_ms)
 
-    async def _opened(self, address: Address) -> Peer:
+    async def _opened(self, address: Address) -> tuple[Peer, int]:
+        """A connection, and for how many milliseconds we are authenticated on it; 0 is for ever."""
         deadline = Deadline(self._limits.timeout_ms)
         try:
-            peer = await connect(
-                address.host,
-                address.port,
-                client_id=self._config.client_id,
-                limits=self._limits,
-                tls=self._tls,
-                negotiate=not self._config.is_sasl,
-            )
-            if self._config.is_sasl:
-                await authenticate(peer, self._config, deadline)
-            return peer
+            peer = await self._connected(address, self._tls, negotiate=not self._config.is_sasl)
+            try:
+                return peer, await authenticate(peer, self._config, deadline) if self._config.is_sasl else 0
+            except BaseException:
+                peer.abort()
+                raise
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            await self._check_tls(address, deadline)
+            raise NetworkError(f"{address} hung up during the TLS handshake") from error
         except ssl.SSLError as error:
-            raise AuthenticationError(f"no TLS with {address}: {error.reason or error}") from error
-        except (PeerClosed, RequestTimedOut, ProtocolError) as error:
+            handshake_failed(address, error)
+        except PeerClosed as error:
+            if is_alert(str(error)):
+                raise AuthenticationError(refused_certificate(address, error)) from error
+            if isinstance(error.__cause__, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
+                await self._check_tls(address, deadline)
             raise translated(error) from error
+        except (RequestTimedOut, ProtocolError) as error:
+            raise translated(error) from error
+
+    async def _connected(self, address: Address, tls: ssl.SSLContext | None, *, negotiate: bool) -> Peer:
+        return await connect(
+            address.host,
+            address.port,
+            client_id=self._config.client_id,
+            limits=self._limits,
+            tls=tls,
+            negotiate=negotiate,
+        )
+
+    async def _check_tls(self, address: Address, deadline: Deadline) -> None:
+        """A broker hung up on our TLS handshake. Raises ProtocolMismatch if it talks to those who speak in plain."""
+        if self._tls is None:
+            return
+        try:
+            async with asyncio.timeout(deadline.left_seconds()):
+                peer = await self._connected(address, None, negotiate=True)
+        except (OSError, PeerClosed, RequestTimedOut, ProtocolError):
+            return
+        await peer.close()
+        raise ProtocolMismatch(speaks_plain(address))
 
 
 async def ask(

@@ -34,8 +34,15 @@ class Deadline:
         return f"{self.timeout_ms:g} ms"
 
 
+def backoff_ms(first_ms: float, max_ms: float, failures: int) -> float:
+    """The pause after so many failures before this one: twice the last one, up to a limit, and a little by chance."""
+    return min(first_ms * 2.0 ** min(failures, 30), max(first_ms, max_ms)) * random.uniform(
+        1 - _JITTER, 1 + _JITTER
+    )
+
+
 class Backoff:
-    """Pauses that grow with every failure in a row: twice the last one, up to a limit, and a little by chance."""
+    """Pauses that grow with every failure in a row."""
 
     __slots__ = ("_failures", "_first_ms", "_max_ms")
 
@@ -44,9 +51,8 @@ class Backoff:
         self._failures = 0
 
     def next_ms(self) -> float:
-        pause_ms = min(self._first_ms * 2.0**self._failures, self._max_ms)
-        self._failures = min(self._failures + 1, 30)
-        return pause_ms * random.uniform(1 - _JITTER, 1 + _JITTER)
+        self._failures += 1
+        return backoff_ms(self._first_ms, self._max_ms, self._failures - 1)
 
     def reset(self) -> None:
         self._failures = 0

@@ -94,7 +94,8 @@ class PartialFailure(KafkaError):
     def __init__(self, what: str, results: Mapping[Any, Any]) -> None:
         self.results = dict(results)
         self.errors = {key: each for key, each in self.results.items() if isinstance(each, KafkaError)}
-        named = [f"{key}: {each}" for key, each in itertools.islice(self.errors.items(), _NAMED_MAX)]
+        some = itertools.islice(self.errors.items(), _NAMED_MAX)
+        named = [str(each) if str(key) in each.detail else f"{key}: {each}" for key, each in some]
         if len(self.errors) > len(named):
             named.append(f"and {len(self.errors) - len(named)} more")
         first = next(iter(self.errors.values()), None)

@@ -1,8 +1,10 @@
 """An event loop in a thread of its own, for programs that have none: work is handed in, and waited for."""
 
 import asyncio
+import concurrent.futures
 import os
 import threading
+import time
 import weakref
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -11,6 +13,7 @@ T = TypeVar("T")
 
 ANSWER_SECONDS_MAX = 60.0  # longer than anything here takes: a test should fail, not hang
 _END_SECONDS_MAX = 10.0
+_GLANCE_SECONDS = 1.0  # how often whoever waits looks whether there is still somebody to wait for
 
 
 class LoopThread:
@@ -58,15 +61,23 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         patience = None if self._patience_seconds is None else self._patience_seconds + seconds
         try:
-            return future.result(patience)
-        except TimeoutError:
-            if future.done():
-                raise  # the work's own
-            future.cancel()
-            raise TimeoutError(f"no answer in {patience:.0f} s") from None
+            return self._wait(future, patience)
         except BaseException:
             future.cancel()  # whoever waited was interrupted; done work does not mind
             raise
+
+    def _wait(self, future: "concurrent.futures.Future[T]", patience: float | None) -> T:
+        """What was handed in at the very moment of the end may never be looked at: then nobody waits for ever."""
+        end = None if patience is None else time.monotonic() + patience
+        while True:
+            left = _GLANCE_SECONDS if end is None else min(_GLANCE_SECONDS, end - time.monotonic())
+            concurrent.futures.wait((future,), max(0.0, left))
+            if future.done():
+                return future.result()
+            if not self._thread.is_alive():
+                raise RuntimeError("it has ended")
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"no answer in {patience:.0f} s")
 
     def end(self) -> None:
         """Cancel what is left, and return when the thread is gone."""

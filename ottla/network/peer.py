@@ -122,6 +122,7 @@ class Peer(asyncio.BufferedProtocol):
         self._senders: deque[asyncio.Future[None]] = deque()
         self._is_writable = True
         self._has_heard = False
+        self._has_answered = False  # anything but ApiVersions, which every listener answers to everybody
         self._inbox = Inbox(limits.frame_bytes_max)
 
     async def __aenter__(self) -> "Peer":
@@ -288,6 +289,7 @@ class Peer(asyncio.BufferedProtocol):
         if asked.timer is not None:
             asked.timer.cancel()
         self._wake()
+        self._has_answered = self._has_answered or asked.api.response is not ApiVersionsResponse
         if asked.future.done():
             return  # nobody waits any more
         version = _version_of_answer(asked, frame)
@@ -307,7 +309,11 @@ class Peer(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        hint = "" if self._has_heard else " without a word: perhaps this listener wants TLS or SASL"
+        hint = ""
+        if not self._has_heard:
+            hint = " without a word: perhaps this listener wants TLS or SASL"
+        elif self._asked and not self._has_answered:
+            hint = " at our first question: perhaps this listener wants SASL"
         self._fail(PeerClosed(f"{self.address} closed the connection{f': {error}' if error else hint}"))
         if not self._lost.done():
             self._lost.set_result(None)

@@ -10,7 +10,9 @@ from tests.interop.features import CODECS, CROSSING, feature
 def records_for(producer_name, codec):
     """Two partitions, with all that a producer of this name can send."""
     timed = "Timestamps" not in CLIENTS[producer_name].lacks
-    headers = (("codec", codec.encode()), ("empty", b""))
+    headers = (("codec", codec.encode()), ("empty", b""), ("twice", b"1"), ("twice", b"2"))
+    if "Null headers" not in CLIENTS[producer_name].lacks:
+        headers += (("null", None),)
     contents = [
         (b"key", b"value" * 50),
         (b"key", None),

@@ -65,7 +65,7 @@ def test_a_static_member_that_restarts_disturbs_nobody(life, client_name):
 
 
 @pytest.mark.usefixtures("coordinators")
-@pytest.mark.parametrize("name", ["confluent-kafka", "java", "java-3.9"])  # the others take no notice
+@pytest.mark.parametrize("name", ["confluent-kafka", "java", "java-3.9", "ottla"])  # the others take no notice
 def test_a_second_owner_of_an_instance_id_fences_the_first(life, name):
     group = life(name)
     first = group.join(name, **CLASSIC, group_instance_id="only")
@@ -80,13 +80,16 @@ def test_a_second_owner_of_an_instance_id_fences_the_first(life, name):
 
 @pytest.mark.usefixtures("coordinators")
 def test_clients_of_different_makes_share_a_group(life):
-    names = ["confluent-kafka", "java", "kafka-python", "aiokafka"]
+    names = ["confluent-kafka", "java", "kafka-python", "aiokafka", "ottla"]
     group = life(*names)
     for name in names:
         group.join(name, **CLASSIC, partition_assignment_strategy="range")
+    group.has_settled(2, 1, 1, 1, 1)
+    group.reads()
+    librdkafka, java, *_, ours = group.members
+    group.close(ours)
     group.has_settled(2, 2, 1, 1)
     group.reads()
-    librdkafka, java, *_ = group.members
     group.close(librdkafka)
     group.has_settled(2, 2, 2)
     group.reads()
@@ -96,9 +99,36 @@ def test_clients_of_different_makes_share_a_group(life):
 
 
 @pytest.mark.usefixtures("coordinators")
-def test_a_group_finds_partitions_that_are_added_to_its_topic(life, control):
-    group = life("confluent-kafka")
-    member = group.join("confluent-kafka", **CLASSIC)
+@pytest.mark.parametrize("other", ["confluent-kafka", "java", "kafka-python"])
+@pytest.mark.parametrize("ours_comes_first", [True, False], ids=["led by us", "led by the other"])
+def test_cooperative_members_of_ours_and_of_others_share_a_group(life, other, ours_comes_first):
+    """Who comes first leads, and so assigns: from what the other says that it has."""
+    names = ["ottla", other] if ours_comes_first else [other, "ottla"]
+    group = life(*names)
+    how = {**CLASSIC, "partition_assignment_strategy": "cooperative-sticky"}
+    first = group.join(names[0], **how)
+    group.has_settled(6)
+    group.reads()
+    second = group.join(names[1], **how)
+    group.has_settled(3, 3)
+    group.reads()
+    before = first.assignment, second.assignment
+    third = group.join("ottla", **how)
+    group.has_settled(2, 2, 2)
+    assert first.assignment < before[0] and second.assignment < before[1]
+    group.reads()
+    before = second.assignment, third.assignment
+    group.close(first)  # whoever leads next knows what the others have
+    group.has_settled(3, 3)
+    assert second.assignment > before[0] and third.assignment > before[1]
+    group.reads()
+
+
+@pytest.mark.usefixtures("coordinators")
+@pytest.mark.parametrize("name", ["confluent-kafka", "ottla"])
+def test_a_group_finds_partitions_that_are_added_to_its_topic(life, control, name):
+    group = life(name)
+    member = group.join(name, **CLASSIC)
     group.has_settled(6)
     control.create_partitions(group.topic, PARTITIONS + 2)
     assert eventually(lambda: len(member.assignment) == PARTITIONS + 2), told(group.members)

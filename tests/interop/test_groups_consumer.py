@@ -37,10 +37,11 @@ def test_members_come_go_and_die(life, client_name):
 
 
 @pytest.mark.usefixtures("consumer_protocol")
-def test_members_may_ask_for_another_assignor(life):
+@pytest.mark.parametrize("name", ["confluent-kafka", "ottla"])
+def test_members_may_ask_for_another_assignor(life, name):
     how = {**CONSUMER, "group_remote_assignor": "range"}
-    group = life("confluent-kafka")
-    members = [group.join("confluent-kafka", **how) for _ in range(3)]
+    group = life(name)
+    members = [group.join(name, **how) for _ in range(3)]
     group.has_settled(2, 2, 2)
     runs = sorted(sorted(number for _, number in each.assignment) for each in members)
     assert runs == [[0, 1], [2, 3], [4, 5]]
@@ -91,6 +92,10 @@ def test_a_pattern_finds_topics_that_are_and_topics_that_come(
         ("confluent-kafka", "confluent-kafka"),
         ("java", "confluent-kafka"),
         ("java-3.9", "java"),
+        ("ottla", "ottla"),
+        ("ottla", "java"),
+        ("java", "ottla"),
+        ("confluent-kafka", "ottla"),
     ],
 )
 def test_a_group_is_upgraded_and_downgraded_while_it_reads(life, control, classic, consumer):
@@ -117,19 +122,24 @@ def test_a_group_is_upgraded_and_downgraded_while_it_reads(life, control, classi
 
 @pytest.mark.usefixtures("consumer_protocol")
 def test_clients_of_different_makes_share_a_group(life):
-    group = life("confluent-kafka", "java")
-    librdkafka, _ = group.join("confluent-kafka", **CONSUMER), group.join("java", **CONSUMER)
-    group.has_settled(3, 3)
+    group = life("confluent-kafka", "java", "ottla")
+    librdkafka, ours = group.join("confluent-kafka", **CONSUMER), group.join("ottla", **CONSUMER)
+    group.join("java", **CONSUMER)
+    group.has_settled(2, 2, 2)
     group.reads()
     group.close(librdkafka)
+    group.has_settled(3, 3)
+    group.reads()
+    group.close(ours)
     group.has_settled(6)
     group.reads()
 
 
 @pytest.mark.usefixtures("consumer_protocol")
-def test_a_group_finds_partitions_that_are_added_to_its_topic(life, control):
-    group = life("confluent-kafka")
-    member = group.join("confluent-kafka", **CONSUMER)
+@pytest.mark.parametrize("name", ["confluent-kafka", "ottla"])
+def test_a_group_finds_partitions_that_are_added_to_its_topic(life, control, name):
+    group = life(name)
+    member = group.join(name, **CONSUMER)
     group.has_settled(6)
     control.create_partitions(group.topic, PARTITIONS + 2)
     assert eventually(lambda: len(member.assignment) == PARTITIONS + 2), told(group.members)

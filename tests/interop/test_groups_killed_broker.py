@@ -36,6 +36,8 @@ def broker(tmp_path_factory):
         pytest.param("java", CLASSIC, id="java"),
         pytest.param("confluent-kafka", CONSUMER, id="confluent-kafka-consumer"),
         pytest.param("java", CONSUMER, id="java-consumer"),
+        pytest.param("ottla", CLASSIC, id="ottla"),
+        pytest.param("ottla", CONSUMER, id="ottla-consumer"),
     ],
 )
 def test_a_group_goes_on_when_its_coordinator_was_killed(broker, name, how):

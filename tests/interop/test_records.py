@@ -248,4 +248,5 @@ def test_every_client_is_in_the_table():
         "kafkajs",
         "java",
         "java-3.9",
+        "ottla",
     }

@@ -44,8 +44,9 @@ def apache_kafka(
     version: str = VERSION,
     node_id: int = 1,
     java: Sequence[str] = ("-Xmx1g", "-Xms256m"),
+    listeners: Sequence[str] = (),
 ) -> Iterator[ApacheKafka]:
-    """One node, formatted and started, until the block ends. `config` adds to server.properties.
+    """One node, formatted and started, until the block ends. `config` adds to server.properties, `listeners` to its own.
 
     Raises `Unavailable` when there is no Java, or the jars cannot be fetched.
     """
@@ -55,6 +56,7 @@ def apache_kafka(
     port, controller_port = _free_ports(2)
     properties = base / "server.properties"
     settings = {**_settings(node_id, base / "data", port, controller_port), **(config or {})}
+    settings["listeners"] = ",".join((settings["listeners"], *listeners))
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     command = ["java", *java, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
     _format(command, properties)

@@ -1,10 +1,16 @@
 """The settings of consumers."""
 
+import re
+
 from ottla.assignors.registry import CLIENT_SIDE
 from ottla.client.config import AdminConfig, anything
 from ottla.core.config import Bytes, Duration, Key, at_least, between, one_of
 from ottla.core.errors import ConfigError
 from ottla.core.values import INT32_MAX
+
+_BY_DURATION = "by_duration:"
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?")
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
 class ConsumerConfig(AdminConfig):
@@ -150,6 +156,11 @@ class ConsumerConfig(AdminConfig):
     )
 
     @property
+    def reset_duration_ms(self) -> int:
+        """How long ago `auto_offset_reset=by_duration:...` begins."""
+        return duration_ms(self.auto_offset_reset.removeprefix(_BY_DURATION))
+
+    @property
     def auto_commits(self) -> bool:
         return self.enable_auto_commit and self.group_id is not None
 
@@ -162,7 +173,18 @@ class ConsumerConfig(AdminConfig):
         if self.group_instance_id is not None and self.group_id is None:
             raise ConfigError("group.instance.id is set: group.id must be set")
         where = self.auto_offset_reset
-        if where not in ("earliest", "latest", "none") and not where.startswith("by_duration:"):
+        is_duration = where.startswith(_BY_DURATION) and self.reset_duration_ms >= 0
+        if where not in ("earliest", "latest", "none") and not is_duration:
             raise ConfigError(
                 f"auto.offset.reset is {where!r}, but must be earliest, latest, none or by_duration:PT1H"
             )
+
+
+def duration_ms(text: str) -> int:
+    """An ISO 8601 duration of days and below, as Java reads it: `P1DT2H`, `PT0.5S`. -1 if it is none."""
+    found = _DURATION.fullmatch(text.upper())
+    if found is None or not any(found.groups()) or text.upper().endswith("T"):
+        return -1
+    return int(
+        sum(float(number) * ms for number, ms in zip(found.groups(), _UNITS_MS, strict=True) if number)
+    )

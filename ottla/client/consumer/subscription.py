@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from ottla.client.consumer.subscription_pattern import SubscriptionPattern
 from ottla.client.errors import IllegalStateError
 from ottla.client.listener import RebalanceListener
 from ottla.core.ids import TopicPartition
@@ -33,6 +34,7 @@ class PartitionState:
         "high_watermark",
         "is_paused",
         "last_stable_offset",
+        "leader_epoch",
         "life",
         "log_start_offset",
         "needs_reset",
@@ -41,6 +43,7 @@ class PartitionState:
         "position",
         "preferred_replica",
         "preferred_until",
+        "retry_at",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -52,10 +55,14 @@ class PartitionState:
         """`earliest` or `latest` (or what `auto_offset_reset` allows) while a place in the log is to be looked up."""
         self.needs_validation = False
         """The leader has changed: does its log still have what was read (KIP-320)?"""
+        self.leader_epoch = -1
+        """The leader for whom the position is known to be right."""
         self.is_paused = False
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.preferred_replica = -1
         self.preferred_until = 0.0
+        self.retry_at = 0.0
+        """When to ask for it again after an error, on the loop's clock."""
 
     @property
     def is_fetchable(self) -> bool:
@@ -64,11 +71,13 @@ class PartitionState:
     def seek(self, position: Position) -> None:
         """Go on from there. Answers under way are worthless."""
         self.position, self.needs_reset, self.needs_validation = position, None, False
+        self.leader_epoch = -1
         self.life = next(_lives)
 
     def reset(self, where: str) -> None:
         """Go on from a place that must be looked up."""
         self.position, self.needs_reset, self.needs_validation = None, where, False
+        self.leader_epoch = -1
         self.life = next(_lives)
 
 
@@ -78,7 +87,7 @@ class Subscription:
     def __init__(self) -> None:
         self.topics: frozenset[str] = frozenset()
         """Chosen by name, or what the pattern matches now. Read by the group."""
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: re.Pattern[str] | SubscriptionPattern | None = None
         self.is_manual = False
         self.listener: RebalanceListener | None = None
         self.partitions: dict[TopicPartition, PartitionState] = {}
@@ -95,7 +104,10 @@ class Subscription:
         return bool(self.topics) or self.pattern is not None
 
     def subscribe(
-        self, topics: Iterable[str], pattern: re.Pattern[str] | None, listener: RebalanceListener | None
+        self,
+        topics: Iterable[str],
+        pattern: re.Pattern[str] | SubscriptionPattern | None,
+        listener: RebalanceListener | None,
     ) -> None:
         if self.is_manual:
             raise IllegalStateError("partitions were assigned by hand: unsubscribe() first")
@@ -103,9 +115,12 @@ class Subscription:
         self._changed()
 
     def match(self, topics: Iterable[str]) -> bool:
-        """Look which topics the pattern matches now; whether that is news."""
-        assert self.pattern is not None, "only for subscriptions by pattern"
-        found = frozenset(topic for topic in topics if self.pattern.fullmatch(topic))
+        """Look which topics the pattern matches now; whether that is news. Not one that the brokers match."""
+        pattern = self.pattern
+        assert pattern is not None, "only for subscriptions by pattern"
+        if isinstance(pattern, SubscriptionPattern):
+            return False
+        found = frozenset(topic for topic in topics if pattern.fullmatch(topic))
         if found == self.topics:
             return False
         self.topics = found

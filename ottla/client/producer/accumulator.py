@@ -22,6 +22,7 @@ class PartitionQueue:
     """The batches of one partition. `waiting` is in order; only the last one may be open."""
 
     __slots__ = (
+        "_is_known",
         "_next_order",
         "_next_sequence",
         "identity",
@@ -39,6 +40,8 @@ class PartitionQueue:
         """Who we are in this partition. It changes only while nothing is unresolved."""
         self.is_doubtful = False
         """A batch was given up and may be written or not: the numbers behind it cannot be used."""
+        self._is_known = False
+        """Whether the partition's log has something of our id. To one that has nothing any number is a beginning."""
         self._next_sequence = 0
         self._next_order = 0
 
@@ -48,13 +51,10 @@ class PartitionQueue:
 
     def take(self, now: float, is_due: Callable[[Batch], bool], current: Identity) -> Batch | None:
         """The next batch to be sent, if it may be: it counts as under way from here on."""
-        if not self.waiting:
+        batch = self.next_up()
+        if batch is None or batch.retry_at > now:
             return None
-        sent = next((each for each in islice(self.waiting, _SENT_MAX) if each.has_sequence), None)
-        batch = sent or self.waiting[0]
-        if batch.retry_at > now:
-            return None
-        if sent is not None:
+        if batch.has_sequence:
             if self.in_flight:
                 return None  # alone, so that whatever comes back of it comes back in order
         elif not is_due(batch) or (current is not NOBODY and not self._number(batch, current)):
@@ -64,13 +64,24 @@ class PartitionQueue:
         self.in_flight.append(batch)
         return batch
 
+    def next_up(self) -> Batch | None:
+        """Whose turn it is: what was sent before comes before what was not."""
+        sent = next((each for each in islice(self.waiting, _SENT_MAX) if each.has_sequence), None)
+        return sent or (self.waiting[0] if self.waiting else None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing that has a number waits for the broker's word."""
+        return not self.in_flight and not any(each.has_sequence for each in islice(self.waiting, _SENT_MAX))
+
     def _number(self, batch: Batch, current: Identity) -> bool:
         """Give a batch the next number. Not possible while we are about to be somebody else."""
         if self.identity != current:
             if self.in_flight:
                 return False
+            self._is_known = self._is_known and self.identity.producer_id == current.producer_id
             self.identity, self._next_sequence, self.is_doubtful = current, 0, False
-        if self.is_doubtful:
+        if self.is_doubtful or (self.in_flight and not self._is_known):
             return False
         batch.identity, batch.sequence = current, self._next_sequence
         self._next_sequence = batch.next_sequence
@@ -81,16 +92,21 @@ class PartitionQueue:
         others = [*self.in_flight, *(each for each in self.waiting if each.has_sequence)]
         return all(each is batch or each.order > batch.order for each in others)
 
+    def written(self, batch: Batch) -> None:
+        """The broker has it."""
+        self._is_known = self._is_known or batch.identity.producer_id == self.identity.producer_id
+
     def put_back(self, *batches: Batch) -> None:
         """They are to be sent again, where they were."""
         self.waiting.extend(batches)
         self.waiting.sort(key=lambda each: each.order)
 
-    def gave_up(self, batch: Batch, *, is_written_perhaps: bool) -> None:
-        """It will not be sent again. If nothing was numbered after it, and it is not written, its number is free."""
-        if not batch.has_sequence:
+    def gave_up(self, batch: Batch, *, is_number_free: bool) -> None:
+        """It will not be sent again. If nothing was numbered after it, and it is surely not written, the next one can
+        have its number. If that was wrong, the broker would take the next one for this one, and drop it."""
+        if not batch.has_sequence or batch.identity != self.identity:
             return
-        if is_written_perhaps or batch.next_sequence != self._next_sequence:
+        if not is_number_free or batch.next_sequence != self._next_sequence:
             self.is_doubtful = True
         else:
             self._next_sequence = batch.sequence
@@ -134,12 +150,14 @@ class Accumulator:
             batch = waiting[-1] if waiting else None
             if batch is None or batch.is_closed:
                 batch, is_news = self._open(queue), True
-            elif batch.size + size > self._batch_size or len(batch.rows) >= self._records_max:
+            elif batch.size + size > self._batch_size:
                 batch.is_closed = True
                 batch, is_news = self._open(queue), True
             rows = batch.rows
             rows.append(row)
             batch.size += size
+            if len(rows) >= self._records_max or batch.size >= self._batch_size:
+                batch.is_closed = is_news = True  # it need not linger
             self.used_bytes += size
             self.used_records += 1
             delivery = Delivery(batch, len(rows) - 1)
@@ -154,12 +172,17 @@ class Accumulator:
         queue.waiting.append(batch)
         return batch
 
+    def close(self) -> None:
+        """No room is left, for good: what is added from now on would stay for ever."""
+        with self.lock:
+            self._bytes_max = -1
+
     def slept(self) -> None:
         """The sender is about to look: what is added from now on wakes it again."""
         self._is_awake = False
 
     def is_full_batch(self, batch: Batch) -> bool:
-        return batch.is_closed or batch.size >= self._batch_size
+        return batch.is_closed
 
     def waiting_bytes(self, topic: str, partition: int) -> int:
         """What is queued for a partition: a guess, nobody stops for it."""

@@ -6,10 +6,12 @@ a broker finds too large is cut in two, and its records hear from the halves.
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.client.errors import IllegalStateError, KafkaTimeoutError
@@ -167,6 +169,12 @@ class Batch:
         if is_done:
             fn()
 
+    def forget(self, fn: Callable[[], None]) -> None:
+        """Whoever was to be told has gone: those who ask again and again leave nothing behind."""
+        with self.home.lock:
+            if fn in self._waiting:
+                self._waiting.remove(fn)
+
     def metadata(self, index: int) -> RecordMetadata:
         """Where that record came to lie. Raises why it did not. Only when done."""
         if self.halves:
@@ -220,8 +228,13 @@ class Delivery:
         if batch.outcome is None:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
-            batch.when_done(lambda: _wake(loop, future))
-            yield from future.__await__()
+            wake = partial(_wake, loop, future)
+            batch.when_done(wake)
+            try:
+                yield from future.__await__()
+            finally:
+                if not future.done() or future.cancelled():
+                    batch.forget(wake)
         return batch.metadata(self._index)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
@@ -233,7 +246,11 @@ class Delivery:
                 raise IllegalStateError("to wait here would stop the producer's own event loop: use `await`")
             done = threading.Event()
             batch.when_done(done.set)
-            if not done.wait(timeout):
+            try:
+                is_done = done.wait(timeout)
+            finally:
+                batch.forget(done.set)
+            if not is_done:
                 raise KafkaTimeoutError(f"the record for {batch.partition} has no answer after {timeout:g} s")
         return batch.metadata(self._index)
 
@@ -309,15 +326,14 @@ def _wake(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> No
         if not future.done():
             future.set_result(None)
 
-    if loop.is_closed():
-        return
     try:
         is_here = asyncio.get_running_loop() is loop
     except RuntimeError:
         is_here = False
     if is_here:
         wake()
-    else:
+        return
+    with contextlib.suppress(RuntimeError):  # that loop has ended, and whoever waited with it
         loop.call_soon_threadsafe(wake)
 
 

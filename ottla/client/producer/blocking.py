@@ -11,15 +11,17 @@ those to the brokers. Every method may be called from any thread.
 import atexit
 import contextlib
 import logging
+import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from ottla.client.deadline import Deadline
-from ottla.client.errors import ClosedError, TransactionAbortableError
+from ottla.client.errors import ClosedError, IllegalStateError, TransactionAbortableError
 from ottla.client.parameters import ProducerParameters
 from ottla.client.producer.batch import Delivery, failed_delivery
 from ottla.client.producer.config import producer_config
@@ -49,13 +51,25 @@ class Producer:
         self._close_lock = threading.Lock()
         self._run(_started(self._core))
         self._at_exit = _close_at_exit(self)
+        _living.add(self)
 
     def _wake(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody will send anything any more
             self._thread.loop.call_soon_threadsafe(self._core.look.set)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._thread.run(work)
+        """Have it done on the loop. Raises IllegalStateError in a callback, which would wait for itself."""
+        if self._thread.is_current:
+            work.close()
+            raise IllegalStateError("a callback cannot wait for the producer: it runs in the producer's thread")
+        try:
+            return self._thread.run(work)
+        except CancelledError:
+            raise ClosedError("the producer was closed meanwhile") from None
+        except RuntimeError as error:
+            if isinstance(error, KafkaError):
+                raise
+            raise ClosedError(f"the producer does not run: {error}") from error
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -120,12 +134,13 @@ class Producer:
                 continue
             if delivery is not None:
                 return delivery
+            core.check_sendable()
             if core.config.buffer_full == "drop":
                 return failed_delivery(TopicPartition(formed[0], -1), core.dropped(formed))
             # Who sends from a callback would wait for itself.
-            if self._thread.is_current or not core.accumulator.wait_for_room(formed[2], left):
+            may_wait = core.config.buffer_full == "block" and not self._thread.is_current
+            if not may_wait or not core.accumulator.wait_for_room(formed[2], left):
                 raise core.no_room(formed)
-            core.check_sendable()
 
     def flush(self, timeout: float | None = None) -> None:
         """Send what was handed in without lingering, and return when all of it is acknowledged or has failed."""
@@ -134,6 +149,11 @@ class Producer:
     def partitions_for(self, topic: str) -> set[int]:
         """The numbers of a topic's partitions."""
         return self._call(lambda deadline: self._core.partitions_for(topic, deadline))
+
+    @property
+    def transactional_id(self) -> str | None:
+        """Whose transactions these are; None for a producer without any."""
+        return self._core.config.transactional_id
 
     def metrics(self) -> dict[str, int]:
         """How much waits, was sent, was sent again, failed, was dropped."""
@@ -187,9 +207,23 @@ class Producer:
 
     def _call(self, work: Callable[[Deadline], Coroutine[Any, Any, T]], timeout_ms: float | None = None) -> T:
         if self._core.is_closed:
-            raise ClosedError("the producer was closed")
+            raise ClosedError(self._core.why_closed)
         limit = self._max_block_ms if timeout_ms is None else timeout_ms
         return self._run(_with_deadline(work, limit))
+
+
+_living: "weakref.WeakSet[Producer]" = weakref.WeakSet()
+
+
+def _stay_behind() -> None:
+    """In a child that was forked off: its parent's thread did not come along. What is sent here would wait for ever."""
+    for producer in _living:
+        producer._core.is_closed = True
+        producer._core.why_closed = "the producer was made before the fork: make another one in this process"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_stay_behind)
 
 
 async def _with_deadline(work: Callable[[Deadline], Coroutine[Any, Any, T]], timeout_ms: float) -> T:

@@ -88,10 +88,10 @@ class ProducerConfig(ClientConfig):
     )
     buffer_full = Key(
         "buffer.full",
-        one_of("block", "drop"),
+        one_of("block", "raise", "drop"),
         "block",
-        doc="`drop`: where there is no room, `send` does not wait: the record is dropped and counted, and its "
-        "delivery fails. (Kafka has no such setting since 0.9.)",
+        doc="What `send` does where there is no room: `block` waits, `raise` fails at once. `drop`: the record is "
+        "dropped and counted, and its delivery fails. (Kafka has no such setting since 0.9.)",
     )
     batch_max_records = Key(
         "batch.max.records",
@@ -228,12 +228,14 @@ def _sync_or_async(value: object) -> dict[str, object]:
 
 
 def _enqueue_timeout(value: object) -> dict[str, object]:
-    milliseconds = int(str(value))
-    return {"buffer.full": "drop"} if milliseconds == 0 else {"max.block.ms": milliseconds}
+    return {"buffer.full": "drop"} if str(value).strip() == "0" else {"max.block.ms": value}
 
 
 def _block_on_full(value: object) -> dict[str, object]:
-    return {"max.block.ms": -1 if str(value).lower() == "true" else 0}
+    """Without it the buffer is not waited for; a topic that is not known yet is."""
+    if str(value).lower() not in ("true", "false"):
+        raise ConfigError(f"block.on.buffer.full is {value!r}, but must be true or false")
+    return {"max.block.ms": -1} if str(value).lower() == "true" else {"buffer.full": "raise"}
 
 
 OLD: dict[str, Old] = {
@@ -247,21 +249,25 @@ OLD: dict[str, Old] = {
     "timeout.ms": Old("request.timeout.ms", lambda value: {"request.timeout.ms": value}),
     "metadata.fetch.timeout.ms": Old("max.block.ms", lambda value: {"max.block.ms": value}),
     "queue.enqueue.timeout.ms": Old("max.block.ms, or buffer.full", _enqueue_timeout),
-    "block.on.buffer.full": Old("max.block.ms", _block_on_full),
+    "block.on.buffer.full": Old("max.block.ms, or buffer.full", _block_on_full),
 }
 """Where two say something about the same key, the later one in this table wins."""
 
 
 def producer_config(settings: Mapping[str, object]) -> ProducerConfig:
-    """The settings of a producer. What contradicts idempotence switches it off, unless it was asked for."""
-    spelled = {name.replace(".", "_") for name in settings}
-    if "enable_idempotence" not in spelled and "transactional_id" not in spelled:
-        undecided = read_settings(ProducerConfig, {**settings, "enable.idempotence": False}, OLD)
-        values = {name: undecided[name] for name in ProducerConfig.keys}
-        if _against_idempotence(values):
-            return undecided
-        return ProducerConfig(
-            {name: value for name, value in values.items() if value is not None}
-            | {"enable.idempotence": True}
-        )
-    return read_settings(ProducerConfig, settings, OLD)
+    """The settings of a producer. What contradicts idempotence switches it off, unless it was asked for; deliveries
+    take as long as `linger.ms` and `request.timeout.ms` want, unless a limit was asked for."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    spelled = {name.replace(".", "_") for name in given}
+    is_decided = "enable_idempotence" in spelled or "transactional_id" in spelled
+    is_limited = "delivery_timeout_ms" in spelled
+    open_yet = {} if is_decided else {"enable.idempotence": False}
+    open_yet |= {} if is_limited else {"delivery.timeout.ms": INT32_MAX}
+    draft = read_settings(ProducerConfig, {**given, **open_yet}, OLD)
+    values = {name: draft[name] for name in ProducerConfig.keys if draft[name] is not None}
+    if not is_limited:
+        usual_ms = ProducerConfig.keys["delivery.timeout.ms"].default
+        values["delivery.timeout.ms"] = max(usual_ms, draft.linger_ms + draft.request_timeout_ms)
+    if not is_decided:
+        values["enable.idempotence"] = not _against_idempotence(values)
+    return ProducerConfig(values)

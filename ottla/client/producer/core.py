@@ -40,6 +40,7 @@ class Core:
         self.gate: Gate = self._gate()
         self.sender = Sender(self.cluster, config, self.accumulator, self.gate, self.look)
         self.is_started = self.is_closed = False
+        self.why_closed = "the producer was closed"
         self.dropped_records = 0
 
     def _gate(self) -> Gate:
@@ -56,7 +57,7 @@ class Core:
 
     def start(self) -> None:
         if self.is_closed:
-            raise ClosedError("the producer was closed")
+            raise ClosedError(self.why_closed)
         if not self.is_started:
             self.is_started = True
             self.accumulator.home.loop_thread = threading.get_ident()
@@ -67,7 +68,7 @@ class Core:
     def check_sendable(self) -> None:
         """Raises if no record can be taken now."""
         if self.is_closed:
-            raise ClosedError("the producer was closed")
+            raise ClosedError(self.why_closed)
         if self.transactions is not None:
             self.transactions.check_open()
 
@@ -139,7 +140,7 @@ class Core:
     @property
     def transactional(self) -> Transactions:
         if self.is_closed:
-            raise ClosedError("the producer was closed")
+            raise ClosedError(self.why_closed)
         if self.transactions is None:
             raise IllegalStateError("there are no transactions without a transactional_id")
         return self.transactions
@@ -162,7 +163,9 @@ class Core:
 
     async def abort_transaction(self, deadline: Deadline) -> None:
         """What has not left does not leave any more."""
-        transactions = self.transactional
+        await self._abort(self.transactional, deadline)
+
+    async def _abort(self, transactions: Transactions, deadline: Deadline) -> None:
         transactions.closing(False)
         self.sender.fail_all(IllegalStateError("the transaction was aborted"), waiting_only=True)
         await self._settled(self.accumulator.unfinished(), deadline)
@@ -187,14 +190,11 @@ class Core:
         transactions = self.transactions
         try:
             if transactions is not None and transactions.state in (State.OPEN, State.SPOILT):
-                self.is_closed = False
-                await self.abort_transaction(deadline)
+                await self._abort(transactions, deadline)
             else:
                 await self.flush(deadline)
         except KafkaError as error:
             logger.warning("the producer is closed before everything is done: %s", error)
-        finally:
-            self.is_closed = True
 
     def metrics(self) -> dict[str, int]:
         """Counts, for those who watch."""

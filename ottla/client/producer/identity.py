@@ -1,7 +1,7 @@
 """Who a producer is to brokers: nobody, or one with an id, whose batches have numbers.
 
-An idempotent producer without transactions becomes somebody else, with another id, when its numbers cannot be used any
-more: then nothing of its former life can be mistaken for the new one.
+An idempotent producer without transactions raises its epoch when its numbers cannot be used any more (KIP-360): a
+request of its former life that is late finds the newer epoch in the log, and is refused.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from ottla.network.peer import Peer
 from ottla.protocol.messages.transactions import InitProducerIdRequest
 
 _NO_TIMEOUT_MS = 2**31 - 1
+_EPOCH_MAX = 2**15 - 1
 
 
 class Gate(Protocol):
@@ -36,8 +37,11 @@ class Gate(Protocol):
     def wants_renewal(self) -> None:
         """The numbers of some partition cannot be used any more: become somebody else."""
 
+    def id_is_taken(self) -> None:
+        """A log has batches of our id that are not ours: a higher epoch would not help."""
+
     def take_error(self) -> Exception | None:
-        """Why nothing that waits can leave, for good; told once."""
+        """Why nothing that waits can leave, for good. Asked at every look; what waits then fails with it."""
 
     def failed(self, batch: Batch, error: Exception) -> Exception:
         """A batch has failed for good: the error that its senders hear."""
@@ -59,6 +63,9 @@ class Nobody:
         return True
 
     def wants_renewal(self) -> None:
+        pass
+
+    def id_is_taken(self) -> None:
         pass
 
     def take_error(self) -> Exception | None:
@@ -93,8 +100,14 @@ class Idempotent:
         return True
 
     def wants_renewal(self) -> None:
-        if self._asking is None or self._asking.done():
+        producer_id, epoch = self.identity
+        if self.identity is not NOBODY and epoch < _EPOCH_MAX:
+            self.identity = Identity(producer_id, epoch + 1)
+        elif self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._renew())
+
+    def id_is_taken(self) -> None:
+        self.identity = NOBODY
 
     def take_error(self) -> Exception | None:
         error, self._error = self._error, None

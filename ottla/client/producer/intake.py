@@ -5,7 +5,8 @@ is formed already and is placed again later, so that interceptors and serializer
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ottla.client.errors import RecordTooLargeError, SerializationError
@@ -14,11 +15,13 @@ from ottla.client.producer.accumulator import Accumulator, PartitionQueue
 from ottla.client.producer.batch import RECORD_OVERHEAD, Delivery, Row, call_safely, headers_size
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.partitioners import KeyHashes, Outgoing, partitioner_of, stick
-from ottla.client.records import ProducerRecord
+from ottla.client.records import ProducerRecord, RecordMetadata
 from ottla.client.serde.registry import serializer_of
 from ottla.core.errors import ErrorCode, KafkaError, StaleMetadataError
 from ottla.core.ids import TopicPartition
 from ottla.records.record import Header
+
+_TIMESTAMP_MAX = 2**63 - 1
 
 Formed = tuple[str, Row, int, int | None, Any, Any]
 """A record that only needs a place: topic, row, size, partition if one was named, key and value before they were bytes.
@@ -42,7 +45,7 @@ class Intake:
 
     def __init__(self, config: ProducerConfig, metadata: Metadata, accumulator: Accumulator) -> None:
         self._metadata, self._accumulator = metadata, accumulator
-        self._key_serializer = serializer_of(config.key_serializer)
+        self._key_serializer = serializer_of(config.key_serializer, is_key=True)
         self._value_serializer = serializer_of(config.value_serializer)
         self._interceptors = [each() if isinstance(each, type) else each for each in config.interceptors]
         self._partitioner = partitioner_of(config.partitioner, config.client_rack)
@@ -88,11 +91,16 @@ class Intake:
             self._too_large(topic, size)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
+        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
+            raise SerializationError(
+                f"the timestamp of a record for topic {topic} is {timestamp_ms!r}, not whole milliseconds since 1970"
+            )
         return topic, (timestamp_ms, key_bytes, value_bytes, tidy), size, partition, key, value
 
     def _intercepted(self, record: ProducerRecord) -> ProducerRecord:
         for each in self._interceptors:
-            record = call_safely(each.on_send, record) or record
+            if hasattr(each, "on_send"):
+                record = call_safely(each.on_send, record) or record
         return record
 
     def _serialized(self, fn: Any, topic: str, headers: Sequence[Header], data: Any, what: str) -> Any:
@@ -134,8 +142,9 @@ class Intake:
         delivery = self._accumulator.append(known.queues[partition], row, size)
         if self._interceptors and delivery is not None:
             for each in self._interceptors:
-                delivery.add_callback(each.on_acknowledgement, error=None)
-                delivery.add_errback(each.on_acknowledgement, None)
+                if hasattr(each, "on_acknowledgement"):
+                    delivery.add_callback(partial(_acknowledged, each.on_acknowledgement))
+                    delivery.add_errback(each.on_acknowledgement, None)
         return delivery
 
     def _learn(self, topic: str, info: TopicInfo | None) -> _Known:
@@ -153,16 +162,19 @@ class Intake:
         record = Outgoing(topic, key, key_bytes, value, value_bytes)
         try:
             partition = self._partitioner.partition(record, info, self._metadata)
-        except KafkaError:
-            raise
         except Exception as error:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"the partitioner failed: {error!r}") from error
+            # Whatever it raises: what may pass, as a StaleMetadataError, would be tried again and again.
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the partitioner failed: {error}") from error
         if not isinstance(partition, int) or not 0 <= partition < len(info.partitions):
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"the partitioner chose {partition!r} of {len(info.partitions)} partitions of {topic}",
             )
         return partition
+
+
+def _acknowledged(fn: Callable[[Any, Any], object], metadata: RecordMetadata) -> None:
+    fn(metadata, None)  # by place: what the second parameter is called is the interceptor's choice
 
 
 def _no_partition(topic: str, partition: int, count: int) -> KafkaError:
@@ -183,14 +195,28 @@ def _as_bytes(data: Any, what: str, topic: str) -> bytes:
 
 def tidy_headers(headers: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> tuple[Header, ...]:
     """Headers as a tuple of name and bytes, or None. Text is written as UTF-8."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        rows = headers.items() if isinstance(headers, Mapping) else headers
+        pairs: list[tuple[Any, Any]] = [(name, content) for name, content in rows]
+    except (TypeError, ValueError) as error:
+        raise SerializationError(f"headers are pairs of a name and bytes: {error}") from error
     tidy: list[Header] = []
     for name, content in pairs:
         if not isinstance(name, str):
             raise SerializationError(f"the name of a header is of type {type(name).__name__}, not text")
+        if not name.isascii():
+            _check_text(name)
         if isinstance(content, str):
             content = content.encode()
         if content is not None and not isinstance(content, bytes | bytearray | memoryview):
             raise SerializationError(f"the header {name} is of type {type(content).__name__}, not bytes")
         tidy.append((name, None if content is None else bytes(content)))
     return tuple(tidy)
+
+
+def _check_text(name: str) -> None:
+    """Now, and not when the batch is made: then all records of it would fail."""
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise SerializationError(f"the name of a header is not text: {error}") from error

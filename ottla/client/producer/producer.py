@@ -114,11 +114,11 @@ class AsyncProducer:
                 continue
             if delivery is not None:
                 return delivery
+            core.check_sendable()
             if core.config.buffer_full == "drop":
                 return failed_delivery(TopicPartition(formed[0], -1), core.dropped(formed))
-            if not await core.accumulator.room(formed[2], deadline.left_seconds()):
+            if core.config.buffer_full == "raise" or not await core.accumulator.room(formed[2], deadline.left_seconds()):
                 raise core.no_room(formed)
-            core.check_sendable()
 
     async def flush(self, timeout_ms: float = -1) -> None:
         """Send what was handed in without lingering, and return when all of it is acknowledged or has failed."""
@@ -127,6 +127,11 @@ class AsyncProducer:
     async def partitions_for(self, topic: str) -> set[int]:
         """The numbers of a topic's partitions."""
         return await self._core.partitions_for(topic, Deadline(self._max_block_ms))
+
+    @property
+    def transactional_id(self) -> str | None:
+        """Whose transactions these are; None for a producer without any."""
+        return self._core.config.transactional_id
 
     def metrics(self) -> dict[str, int]:
         """How much waits, was sent, was sent again, failed, was dropped."""

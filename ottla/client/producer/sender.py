@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ottla.client.cluster import Cluster
 from ottla.client.connections import DATA, translated, version_of
-from ottla.client.deadline import Backoff
+from ottla.client.deadline import backoff_ms
 from ottla.client.errors import ClosedError, KafkaTimeoutError, NetworkError
 from ottla.client.metadata import Node
 from ottla.client.producer.accumulator import Accumulator, PartitionQueue
@@ -20,7 +20,7 @@ from ottla.client.producer.batch import Batch, Landed
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.identity import Gate
 from ottla.client.producer.request import landed_of, produce_request
-from ottla.client.producer.verdict import Verdict, is_written_perhaps, judge
+from ottla.client.producer.verdict import Verdict, is_number_free, judge
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError, StaleMetadataError
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import PeerClosed, RequestTimedOut
@@ -61,7 +61,6 @@ class Sender:
         self._lines: dict[int, Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._main: asyncio.Task[None] | None = None
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._metadata_wanted: set[str] = set()
         self._is_refreshing = False
         self._refreshed_at = time.monotonic()
@@ -76,8 +75,12 @@ class Sender:
         tasks = [each for each in (self._main, *self._tasks) if each is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self.fail_all(ClosedError("the producer was closed before the record was acknowledged"))
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            # Also when whoever closes is interrupted: others may wait for these without a timeout.
+            self._accumulator.close()
+            self.fail_all(ClosedError("the producer was closed before the record was acknowledged"))
 
     def fail_all(self, error: Exception, *, waiting_only: bool = False) -> None:
         """Batches that are not done fail; those under way too, unless only those that wait are meant."""
@@ -89,7 +92,8 @@ class Sender:
                     batches += queue.in_flight
                     queue.in_flight.clear()
             for batch in batches:
-                queue.gave_up(batch, is_written_perhaps=True)
+                queue.gave_up(batch, is_number_free=False)
+                self.failed_records += len(batch.rows)
                 self._finish(batch, error)
 
     # --- the loop -------------------------------------------------------------------------------------------------
@@ -138,14 +142,17 @@ class Sender:
             self._want_metadata(queue.partition.topic)
             return _LOOK_SECONDS_MAX
         line = self._lines.setdefault(node.node_id, Line())
-        if line.is_connecting or line.in_flight >= self._config.max_in_flight_requests_per_connection:
+        in_flight_max = self._config.max_in_flight_requests_per_connection
+        if line.is_connecting or line.in_flight >= in_flight_max:
             return _LOOK_SECONDS_MAX
+        if in_flight_max == 1 and queue.in_flight:
+            return _LOOK_SECONDS_MAX  # it is under way to the former leader: nothing may overtake it
         size = sizes.get(node.node_id, 0)
         if size and size + queue.waiting[0].size > self._config.max_request_size:
             return 0.0
         if not self.gate.may_send(queue.partition):
             return _LOOK_SECONDS_MAX
-        if queue.is_doubtful and not queue.in_flight and queue.identity == self.gate.identity:
+        if queue.is_doubtful and queue.is_settled and queue.identity == self.gate.identity:
             self.gate.wants_renewal()
         is_free = line.in_flight < _PARTIAL_IN_FLIGHT
 
@@ -163,7 +170,8 @@ class Sender:
         return 0.0 if queue.waiting else _LOOK_SECONDS_MAX
 
     def _until_due(self, queue: PartitionQueue, now: float) -> float:
-        head = queue.waiting[0]
+        head = queue.next_up()
+        assert head is not None, "only of a queue in which something waits"
         at = max(head.retry_at, head.created + self._linger)
         return at - now if at > now else _LOOK_SECONDS_MAX
 
@@ -175,7 +183,7 @@ class Sender:
             with self._accumulator.lock:
                 (queue.in_flight if is_in_flight else queue.waiting).remove(batch)
                 batch.is_closed = True
-            queue.gave_up(batch, is_written_perhaps=is_in_flight or batch.attempts > 0)
+            queue.gave_up(batch, is_number_free=False)
             self._fail(batch, self._too_late(batch))
         left = [*queue.in_flight, *queue.waiting]
         return min((each.expires - now for each in left), default=_LOOK_SECONDS_MAX)
@@ -263,14 +271,14 @@ class Sender:
         with self._accumulator.lock:
             queue.in_flight.remove(batch)
         if verdict is Verdict.WRITTEN:
-            self._backoff.reset()
+            queue.written(batch)
             self._finish(batch, answer if isinstance(answer, Landed) else Landed(-1))
             return
         assert isinstance(answer, KafkaError), "only errors are judged otherwise"
         if isinstance(answer, StaleMetadataError):
             self._want_metadata(batch.partition.topic)
         if verdict is Verdict.FAIL:
-            queue.gave_up(batch, is_written_perhaps=is_written_perhaps(answer))
+            queue.gave_up(batch, is_number_free=is_number_free(answer, batch.attempts))
             self._fail(batch, answer)
         elif verdict is Verdict.SPLIT:
             self._split(queue, batch)
@@ -281,10 +289,14 @@ class Sender:
         logger.debug("%r is sent again: %s", batch, why)
         self.retried_batches += 1
         if verdict is Verdict.RENUMBER:
+            if why.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+                self.gate.id_is_taken()
             batch.renumber()
             queue.is_doubtful = True  # so that the next look makes us somebody else
-        else:
-            batch.retry_at = time.monotonic() + self._backoff.next_ms() / 1000
+        if verdict is Verdict.RETRY or batch.attempts > 1:
+            config = self._config
+            pause_ms = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms, batch.attempts - 1)
+            batch.retry_at = time.monotonic() + pause_ms / 1000
         with self._accumulator.lock:
             queue.put_back(batch)
 
@@ -311,8 +323,9 @@ class Sender:
     # --- metadata -------------------------------------------------------------------------------------------------
 
     def _want_metadata(self, topic: str) -> None:
-        self._metadata_wanted.add(topic)
-        self._look.set()
+        if topic not in self._metadata_wanted:  # else every look would call for the next one
+            self._metadata_wanted.add(topic)
+            self._look.set()
 
     def _keep_metadata_fresh(self, now: float) -> None:
         if now - self._refreshed_at > self._config.metadata_max_age_ms / 1000:

@@ -88,12 +88,13 @@ class Transactions:
         self.state = State.UNINITIALIZED
         self._cluster, self._config, self._look, self._has_doubts = cluster, config, look, has_doubts
         self._cause: Exception | None = None
-        self._error: Exception | None = None
         self._is_new_way = False
         self._has_begun = False
         """Whether the coordinator knows of the transaction, so that it must be told how it ends."""
         self._added: set[TopicPartition] = set()
         self._to_add: set[TopicPartition] = set()
+        self._unsure: set[TopicPartition] = set()
+        """Asked to be added, without an answer: the coordinator may know of the transaction, or not."""
         self._adding: asyncio.Task[None] | None = None
 
     # --- what applications call -----------------------------------------------------------------------------------
@@ -108,6 +109,7 @@ class Transactions:
         self._check(State.READY)
         self.state, self._has_begun = State.OPEN, False
         self._added.clear()
+        self._unsure.clear()
 
     def check_open(self) -> None:
         """Raises if records cannot be added now."""
@@ -140,6 +142,7 @@ class Transactions:
         """Everything has left: tell the coordinator. After a timeout it may be called again."""
         self._check(State.COMMITTING if is_commit else State.ABORTING)
         what = "committed" if is_commit else "aborted"
+        await self._know_whether_begun(deadline)
         if self._has_begun:
             await self._patiently(
                 lambda: self._end(is_commit), deadline, f"the transaction was perhaps not {what}"
@@ -148,6 +151,14 @@ class Transactions:
         if self._has_doubts():
             await self._patiently(lambda: self._init(self.identity), deadline, "the epoch was not raised")
         self.state, self._cause = State.READY, None
+
+    async def _know_whether_begun(self, deadline: Deadline) -> None:
+        """A transaction that the coordinator knows of and that nobody ends would run into its timeout."""
+        await self.close()
+        if self._unsure and not self._has_begun:
+            unsure = frozenset(self._unsure)
+            await self._patiently(lambda: self._add(unsure), deadline, "the partitions were not added")
+            self._has_begun = True
 
     # --- what the sender asks -------------------------------------------------------------------------------------
 
@@ -167,9 +178,14 @@ class Transactions:
     def wants_renewal(self) -> None:
         """Between transactions only: see `end`."""
 
+    def id_is_taken(self) -> None:
+        """Then we are fenced: `failed` is told."""
+
     def take_error(self) -> Exception | None:
-        error, self._error = self._error, None
-        return error
+        """Also what comes back of a transaction that is being aborted has no future."""
+        if self.state is State.ABORTING:
+            return IllegalStateError("the transaction was aborted")
+        return self._failure() if self.state in (State.SPOILT, State.FENCED) else None
 
     def failed(self, batch: Batch, error: Exception) -> Exception:
         if self.state in (State.OPEN, State.COMMITTING):
@@ -180,6 +196,7 @@ class Transactions:
         return None if self._is_new_way else _OLD_PRODUCE
 
     async def close(self) -> None:
+        """Ask for no more partitions."""
         if self._adding is not None:
             self._adding.cancel()
             await asyncio.gather(self._adding, return_exceptions=True)
@@ -206,11 +223,13 @@ class Transactions:
         backoff = Backoff(_ADD_PAUSE_MS, self._config.retry_backoff_max_ms)
         while self._to_add and self.state in (State.OPEN, State.COMMITTING):
             partitions = frozenset(self._to_add)
+            self._unsure |= partitions
             try:
                 await self._add(partitions)
             except RetriableError:
                 await asyncio.sleep(backoff.next_ms() / 1000)
             except KafkaError as error:
+                self._unsure -= partitions
                 self._spoil(error)
                 return
             else:
@@ -343,7 +362,6 @@ class Transactions:
         elif self.state is not State.ABORTING:
             self.state = State.SPOILT
         self._cause = error
-        self._error = self._failure()
         self._look.set()
 
     def _failure(self) -> KafkaError:

@@ -6,6 +6,7 @@ that proves that it was not written, and cannot be under its number, lets it be 
 
 import enum
 
+from ottla.client.errors import ClientError
 from ottla.core.errors import ErrorCode, KafkaError
 
 
@@ -21,13 +22,26 @@ class Verdict(enum.Enum):
 
 _TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 _GAP = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
-_PERHAPS_WRITTEN = {
-    ErrorCode.NETWORK_EXCEPTION,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.KAFKA_STORAGE_ERROR,
+_NOT_WRITTEN = {
+    *_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.POLICY_VIOLATION,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 }
+"""With these a broker refuses a batch before it writes anything."""
 
 
 def judge(
@@ -55,6 +69,9 @@ def judge(
     return Verdict.RETRY if code.retriable else Verdict.FAIL
 
 
-def is_written_perhaps(error: Exception) -> bool:
-    """Whether a batch that failed with this may be in the log nevertheless."""
-    return not isinstance(error, KafkaError) or error.code in _PERHAPS_WRITTEN
+def is_number_free(error: Exception, attempts: int) -> bool:
+    """Whether the number of a batch that failed with this can be another's. Only if a broker has said so when it was
+    sent for the first time: of a batch that is sent again, an earlier attempt may have been written."""
+    if not isinstance(error, KafkaError) or isinstance(error, ClientError):
+        return False
+    return attempts == 1 and error.code in _NOT_WRITTEN

@@ -192,9 +192,9 @@ public class JavaClient {
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         try (DataInputStream source = new DataInputStream(new BufferedInputStream(new FileInputStream(file)))) {
             while (true) {
-                int partition;
+                int asked;
                 try {
-                    partition = source.readInt();
+                    asked = source.readInt();
                 } catch (EOFException end) {
                     break;
                 }
@@ -206,6 +206,7 @@ public class JavaClient {
                 for (int left = source.readInt(); left > 0; left--) {
                     headers.add(new RecordHeader(new String(readBytes(source), StandardCharsets.UTF_8), readBytes(source)));
                 }
+                Integer partition = asked < 0 ? null : asked; // which leaves it to the partitioner
                 Long when = timestamp < 0 ? null : timestamp;
                 sent.add(producer.send(new ProducerRecord<>(topic, partition, when, key, value, headers)));
             }

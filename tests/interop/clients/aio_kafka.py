@@ -227,7 +227,7 @@ async def _send_all(producer: Any, topic: str, records: Iterable[Record]) -> Non
             topic,
             each.value,
             each.key,
-            each.partition,
+            each.asked_partition,
             timestamp_ms=each.timestamp,
             headers=list(each.headers),
         )

@@ -15,6 +15,9 @@ WAIT_SECONDS_MAX = 60.0
 NOW = int(time.time() * 1000) - 3_600_000
 """The time of most records: an hour ago. Retention deletes what is much older, half a minute after a broker starts."""
 
+ANY = -1
+"""The partition of a record that is left to the client's own partitioner."""
+
 Header = tuple[str, bytes | None]
 
 
@@ -27,6 +30,11 @@ class Record(NamedTuple):
     headers: tuple[Header, ...] = ()
     timestamp: int | None = None
     offset: int | None = None
+
+    @property
+    def asked_partition(self) -> int | None:
+        """The partition for clients to which None is any."""
+        return None if self.partition == ANY else self.partition
 
 
 class Refused(Exception):

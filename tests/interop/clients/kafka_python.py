@@ -75,7 +75,7 @@ class KafkaPython:
             value=record.value,
             key=record.key,
             headers=list(record.headers),
-            partition=record.partition,
+            partition=record.asked_partition,
             timestamp_ms=record.timestamp,
         )
 

@@ -124,7 +124,7 @@ function* chunks(records) {
 }
 
 const asMessage = ({ partition, timestamp, key, value, headers }) => ({
-  partition,
+  ...(partition >= 0 ? { partition } : {}), // without one its partitioner is asked
   key,
   value,
   headers,

@@ -1,6 +1,6 @@
 """A member of a consumer group as a program: `python -m tests.interop.clients.member_program <client> <broker>`.
 
-The client's own consumer does the work; what differs between the clients of Python is in the three classes below.
+The client's own consumer does the work; what differs between the clients of Python is in the four classes below.
 """
 
 import asyncio
@@ -180,6 +180,53 @@ class AioKafka:
         self._loop.run_until_complete(self._consumer.stop())
 
 
+class Ottla:
+    """Our own client. Settings need but underscores, which it does not insist on."""
+
+    def __init__(self, bootstrap_server: str, spec: Mapping[str, Any]) -> None:
+        from ottla.client import Consumer, TopicPartition
+        from ottla.client.consumer.subscription_pattern import SubscriptionPattern
+        from ottla.client.listener import RebalanceListener
+
+        self._place = TopicPartition
+        self.rebalances = 0
+        self._consumer = Consumer(
+            bootstrap_servers=bootstrap_server,
+            group_id=spec["group"],
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            metadata_max_age_ms=500,
+            **spec["settings"],
+        )
+        member = self
+
+        class Listener(RebalanceListener):
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                member.rebalances += 1
+
+        if spec["pattern"] is None:
+            self._consumer.subscribe(spec["topics"], listener=Listener())
+        else:
+            self._consumer.subscribe(pattern=SubscriptionPattern(spec["pattern"]), listener=Listener())
+
+    def assignment(self) -> Iterable[Place]:
+        return list(self._consumer.assignment())
+
+    def poll(self) -> list[Row]:
+        found = self._consumer.poll(POLL_SECONDS * 1000)
+        return [
+            (each.topic, each.partition, each.offset, each.value.decode())
+            for messages in found.values()
+            for each in messages
+        ]
+
+    def commit(self, offsets: Mapping[Place, int]) -> None:
+        self._consumer.commit({self._place(*place): offset for place, offset in offsets.items()})
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
 def _pythonic(package: str, settings: Mapping[str, str]) -> dict[str, Any]:
     """Settings as these two clients call them."""
     found: dict[str, Any] = {key.replace(".", "_"): value for key, value in settings.items()}
@@ -230,7 +277,12 @@ def main() -> None:
     name, bootstrap_server = sys.argv[1:]
     commands: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=listen, args=(commands,), daemon=True).start()
-    readers = {"confluent-kafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": AioKafka}
+    readers = {
+        "confluent-kafka": Librdkafka,
+        "kafka-python": KafkaPython,
+        "aiokafka": AioKafka,
+        "ottla": Ottla,
+    }
     run(readers[name](bootstrap_server, commands.get()), commands)
 
 

@@ -113,6 +113,7 @@ CLIENTS: dict[str, Entry] = {
     ),
     "java": Entry("java", "JavaClient", ("4",), _OLD, "Maven; Apache's own"),
     "java-3.9": Entry("java", "JavaClient", ("3",), {**_OLD, **_PREVIEW}, "Maven; the one that Spark uses"),
+    "ottla": Entry("ottla_client", "OttlaClient", (), _OLD, "Ottla's own, `ottla.client`"),
 }
 
 

@@ -1,0 +1,159 @@
+"""Commits in their order: those that are waited for, those that are not, and those that happen by themselves.
+
+Commits are sent one after the other, so that an older offset never overwrites a newer one. One that nobody waits for is
+tried once; one that is waited for is tried again until its deadline. Automatic ones happen in a poll, when the
+application is done with what earlier polls handed out.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.config import ConsumerConfig
+from ottla.client.consumer.interceptors import Interceptors
+from ottla.client.consumer.offsets import CommittedOffsets
+from ottla.client.consumer.subscription import Subscription
+from ottla.client.deadline import Deadline
+from ottla.client.errors import ClosedError
+from ottla.client.records import OffsetAndMetadata
+from ottla.core.errors import KafkaError, RetriableError
+from ottla.core.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_MS = 1000
+
+Places = dict[TopicPartition, OffsetAndMetadata]
+Callback = Callable[[Places, KafkaError | None], Any]
+
+
+class Commits:
+    """Of one consumer that has a group."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        committed: CommittedOffsets,
+        interceptors: Interceptors,
+    ) -> None:
+        self._cluster, self._config, self._subscription = cluster, config, subscription
+        self._committed, self._interceptors = committed, interceptors
+        self._turn = asyncio.Lock()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._next_auto = 0.0
+        self._automatic: asyncio.Task[None] | None = None
+        self.count = 0
+
+    def consumed(self) -> Places:
+        """What was handed out so far."""
+        return {
+            partition: OffsetAndMetadata(position.offset, "", position.offset_epoch)
+            for partition, position in self._subscription.positions().items()
+        }
+
+    # --- on demand ------------------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
+        """Behind the commits that were asked for before. Raises CommitFailedError, and whatever else prevents it."""
+        places = dict(offsets)
+        failed = f"the offsets of the group {self._committed.group_id!r} were not committed"
+
+        async def attempt() -> None:
+            await self._committed.commit(places)
+
+        try:
+            async with asyncio.timeout(deadline.left_seconds()):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise self._cluster.too_late(failed, deadline, None) from None
+        try:
+            if places:
+                await self._cluster.patiently(attempt, deadline, failed)
+        finally:
+            self._turn.release()
+        self._done(places)
+
+    def commit_soon(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Callback | None = None
+    ) -> "asyncio.Task[None]":
+        """The same without waiting, and tried once."""
+        places = dict(offsets)
+        task = asyncio.ensure_future(self._commit_once(places, callback))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(lambda each: None if each.cancelled() else each.exception())  # seen
+        return task
+
+    async def _commit_once(self, places: Places, callback: Callback | None) -> None:
+        error: KafkaError | None = None
+        try:
+            async with self._turn:
+                if places:
+                    await self._committed.commit(places)
+        except KafkaError as found:
+            error = found
+        except asyncio.CancelledError:
+            error = ClosedError("the consumer was closed before the offsets were committed")
+        if error is None:
+            self._done(places)
+        if callback is not None:
+            try:
+                callback(places, error)
+            except Exception:
+                logger.exception("the callback of a commit failed")
+        if error is not None:
+            raise error
+
+    def _done(self, places: Places) -> None:
+        self.count += 1
+        self._interceptors.on_commit(places)
+
+    async def settle(self, deadline: Deadline) -> None:
+        """Wait for what is under way, as long as the deadline allows; what is late is given up."""
+        waiting = set(self._under_way)
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=deadline.left_seconds())
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    # --- by themselves ----------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """In a poll: commit what earlier polls have handed out, if it is time."""
+        if not self._config.auto_commits:
+            return
+        now = asyncio.get_running_loop().time()
+        if self._next_auto == 0.0:
+            self._next_auto = now + self._config.auto_commit_interval_ms / _MS
+        if now < self._next_auto or (self._automatic is not None and not self._automatic.done()):
+            return
+        self._next_auto = now + self._config.auto_commit_interval_ms / _MS
+        if places := self.consumed():
+            self._automatic = self.commit_soon(places, self._automatic_done)
+
+    @property
+    def next_tick(self) -> float | None:
+        """When `tick` wants to be called, on the loop's clock."""
+        return self._next_auto if self._config.auto_commits else None
+
+    def _automatic_done(self, places: Places, error: KafkaError | None) -> None:
+        if isinstance(error, RetriableError):
+            pause_ms = min(self._config.retry_backoff_ms, self._config.auto_commit_interval_ms)
+            self._next_auto = asyncio.get_running_loop().time() + pause_ms / _MS
+        if error is not None:
+            logger.warning("an automatic commit of %d partitions failed: %s", len(places), error)
+
+    async def commit_automatically(self, deadline: Deadline) -> None:
+        """Before partitions are given up: what was handed out of them, now. An error is only logged."""
+        if not self._config.auto_commits:
+            return
+        places = self.consumed()
+        try:
+            await self.commit(places, deadline)
+        except KafkaError as error:
+            logger.warning("an automatic commit of %d partitions failed: %s", len(places), error)
