@@ -33,6 +33,8 @@ FOREIGN = {
     # An extra, imported when the first session with ZooKeeper begins.
     PACKAGE / "metadata" / "zookeeper_requests.py": {"kazoo"},
     PACKAGE / "metadata" / "zookeeper_session.py": {"kazoo"},
+    # An extra, imported by who names a Redis by its URL.
+    PACKAGE / "client" / "helpers" / "claims_redis.py": {"redis"},
 }
 
 

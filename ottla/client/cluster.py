@@ -35,6 +35,7 @@ GROUP, TRANSACTION = 0, 1
 """What a coordinator coordinates: the key types of FindCoordinator."""
 _MANY_KEYS_SINCE = 4  # FindCoordinator
 _ALL_SINCE = 1  # Metadata: null means all topics
+_CREATION_SINCE = 4  # Metadata: says whether topics may be created
 
 
 class Cluster:
@@ -143,10 +144,14 @@ class Cluster:
 
     async def _refresh(self, names: frozenset[str] | None) -> None:
         peer = await self.any_peer()
+        version = version_of(peer, MetadataRequest)
+        creates = self.creates_topics or version < _CREATION_SINCE
+        if names and creates and not self.creates_topics:
+            names = None  # such a broker may create what we name
         topics = None if names is None else [MetadataRequest.Topic(name=name) for name in sorted(names)]
-        if names is None and version_of(peer, MetadataRequest) < _ALL_SINCE:
+        if names is None and version < _ALL_SINCE:
             topics = []
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self.creates_topics)
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=creates)
         answer: MetadataResponse = await ask(peer, request, timeout_ms=self.config.request_timeout_ms)
         if answer.error_code:
             raise KafkaError.of(answer.error_code, "the metadata")

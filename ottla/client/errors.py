@@ -210,6 +210,12 @@ class LogTruncationError(OffsetOutOfRangeError):
         self.diverging = diverging or {}
 
 
+class MessageBusyError(ClientError, RetriableError):
+    """Somebody else has claimed the message and is not done, or has crashed. Try again later."""
+
+    own_code = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
 class WakeupError(ClientError):
     """`wakeup` was called: the call that waited, or the next one that would have, ends with this."""
 

@@ -33,6 +33,8 @@ from ottla.records.compression import Codec, compress
 from ottla.records.record import NO_TIMESTAMP, Header, Record
 from ottla.records.varint import wrapping_sum
 
+_BLANK = bytes(HEADER_SIZE)
+
 
 class BatchBuilder:
     """A batch that grows by one record at a time. `size` is what it would take up uncompressed."""
@@ -142,12 +144,15 @@ def build_rows(
     Rows are timestamp, key, value, headers. There must be one at least.
     """
     base_timestamp = rows[0][0]
-    records = section.encode_rows(rows, base_timestamp)
-    batch = bytearray(HEADER_SIZE)
-    batch += records if codec is Codec.NONE else compress(codec, records, level)
+    if codec is Codec.NONE:
+        batch, max_timestamp = section.encode_rows(rows, base_timestamp, _BLANK)
+    else:
+        records, max_timestamp = section.encode_rows(rows, base_timestamp, b"")
+        batch = bytearray(_BLANK)
+        batch += compress(codec, records, level)
     fields = (
         *(0, len(batch) - LENGTH_OVERHEAD, NO_LEADER_EPOCH, MAGIC, 0, int(codec), len(rows) - 1),
-        *(base_timestamp, max([row[0] for row in rows])),
+        *(base_timestamp, max_timestamp),
         *(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, len(rows)),
     )
     HEADER.pack_into(batch, 0, *fields)

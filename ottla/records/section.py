@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.records.errors import invalid
 from ottla.records.record import Header, Record
 from ottla.records.varint import (
+    TABLE,
+    TABLE_SIZE,
     VARLONG_SIZE_MAX,
     encode_varint,
     read_raw,
@@ -274,44 +276,55 @@ def encode(
 
 
 def encode_rows(
-    rows: list[tuple[int, bytes | None, bytes | None, Sequence[Header]]], base_timestamp: i64
-) -> bytes:
-    """The section of a whole batch: timestamp, key, value and headers of each record, at offsets 0, 1, 2...
+    rows: list[tuple[int, bytes | None, bytes | None, Sequence[Header]]], base_timestamp: i64, head: bytes
+) -> tuple[bytearray, int]:
+    """The section of a whole batch behind `head`, and its latest timestamp. Rows are timestamp, key, value and headers
+    of each record, at offsets 0, 1, 2...
 
-    What producers write. Records of one section are joined at once, and what most of them share is looked up.
+    What producers write. Everything is joined at once, and small numbers are looked up where they are needed: a call
+    for each would take as long as all the rest.
     """
-    parts: list[bytes] = []
-    put = parts.append
+    parts: list[bytes] = [head]
+    small, small_end = TABLE, TABLE_SIZE
+    known: i64 = base_timestamp
+    latest: i64 = base_timestamp
+    lead = b"\x00\x00"  # no attributes, and the distance in time, which many records share
     for delta, (timestamp, key, value, headers) in enumerate(rows):
-        if timestamp == base_timestamp:
-            times = b"\x00"
-        elif -SUM_SAFE < timestamp - base_timestamp < SUM_SAFE:
-            times = encode_varint(timestamp - base_timestamp)
-        else:
-            times = encode_varint(wrapping_sum(timestamp, -base_timestamp))
-        place = encode_varint(delta)
-        size: i64 = 2 + len(times) + len(place)  # attributes, and the number of headers if that is 0
+        if timestamp != known:
+            known = timestamp
+            lead = b"\x00" + _distance(timestamp, base_timestamp)
+            if known > latest:
+                latest = known
+        place = small[delta] if delta < small_end else encode_varint(delta)
+        size: i64 = len(lead) + len(place) + 1  # and the number of headers
         if key is None:
-            keys = _NULL
+            key_size, key = _NULL, b""
             size += 1
         else:
-            keys = encode_varint(len(key)) + key
-            size += len(keys)
+            count: i64 = len(key)
+            key_size = small[count] if count < small_end else encode_varint(count)
+            size += len(key_size) + count
         if value is None:
-            put(encode_varint(size + 1) if not headers else _with_headers(size + 1, headers))
-            put(b"\x00" + times + place + keys + _NULL)
+            value_size, value = _NULL, b""
+            size += 1
         else:
-            length = encode_varint(len(value))
-            size += len(length) + len(value)
-            put(encode_varint(size) if not headers else _with_headers(size, headers))
-            put(b"\x00" + times + place + keys + length)
-            put(value)
-        put(b"\x00" if not headers else encode_headers(headers))
-    return b"".join(parts)
+            count = len(value)
+            value_size = small[count] if count < small_end else encode_varint(count)
+            size += len(value_size) + count
+        tail = b"\x00"
+        if headers:
+            tail = encode_headers(headers)
+            size += len(tail) - 1
+        length = small[size] if size < small_end else encode_varint(size)
+        parts += (length, lead, place, key_size, key, value_size, value, tail)
+    return bytearray().join(parts), latest
 
 
-def _with_headers(size: i64, headers: Sequence[Header]) -> bytes:
-    return encode_varint(size - 1 + len(encode_headers(headers)))
+def _distance(timestamp: int, base_timestamp: int) -> bytes:
+    delta = timestamp - base_timestamp
+    if not -SUM_SAFE < delta < SUM_SAFE:
+        delta = wrapping_sum(timestamp, -base_timestamp)
+    return encode_varint(delta)
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:

@@ -83,8 +83,8 @@ def wrapping_sum(left: int, right: int) -> int:
 
 def encode_varint(value: i64) -> bytes:
     """`value`, which must fit 32 bits (varint) or 64 (varlong): both look the same on the wire."""
-    if 0 <= value < _TABLE_SIZE:
-        return _TABLE[value]
+    if 0 <= value < TABLE_SIZE:
+        return TABLE[value]
     if 64 <= value < 8192:
         pair: int = (value & 0x3F) << 1 | 0x80 | value >> 6 << 8
         return pair.to_bytes(2, "little")
@@ -106,6 +106,6 @@ def _encode(value: i64) -> bytes:
     return bytes(encoded)
 
 
-_TABLE_SIZE: Final = 1024
-_TABLE: Final = [_encode(value) for value in range(_TABLE_SIZE)]
+TABLE_SIZE: Final = 1024
+TABLE: Final = [_encode(value) for value in range(TABLE_SIZE)]
 """Lengths, and deltas of small batches, are numbers like these."""

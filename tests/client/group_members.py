@@ -1,4 +1,4 @@
-"""Members of groups for tests: consumers that read in the background, and producers that give them something to read."""
+"""Members of groups for tests: consumers that read in the background, and somebody who writes what they read."""
 
 import asyncio
 import contextlib
@@ -133,7 +133,9 @@ class Group:
         deliveries = []
         for _ in range(count):
             value = str(self.produced).encode()
-            deliveries.append(await self._producer.send(self.topic, value, partition=self.produced % partitions))
+            deliveries.append(
+                await self._producer.send(self.topic, value, partition=self.produced % partitions)
+            )
             self.produced += 1
         for delivery in deliveries:
             await delivery

@@ -36,6 +36,11 @@ def is_apache(admin):
     return "metadata.version" in admin.describe_features().supported_features
 
 
+def value_of(admin, resource, name):
+    found = admin.describe_configs([resource])[resource].get(name)
+    return None if found is None else found.value
+
+
 def test_settings_are_described_with_where_they_come_from(admin, server, new_topic):
     topic = ConfigResource.topic(new_topic(retention_ms=5000))
     found = admin.describe_configs([topic], include_synonyms=True, include_documentation=True)[topic]
@@ -56,22 +61,22 @@ def test_settings_are_described_with_where_they_come_from(admin, server, new_top
 def test_single_settings_are_changed_and_lists_grow_and_shrink(admin, new_topic):
     topic = ConfigResource.topic(new_topic(retention_ms=5000))
 
-    def value(name):
-        return admin.describe_configs([topic], config_names=[name])[topic][name].value
+    def becomes(name, wanted):
+        """A broker of Apache Kafka hears of a change a moment after the one who made it."""
+        return eventually(lambda: value_of(admin, topic, name) == wanted)
 
     admin.incremental_alter_configs({topic: {"flush.ms": 7}}, validate_only=True)
-    assert value("flush.ms") != "7"
-    admin.incremental_alter_configs({topic: {"flush.ms": 7, "retention.ms": None}})
-    assert value("flush.ms") == "7" and value("retention.ms") != "5000"
+    admin.incremental_alter_configs({topic: {"flush.messages": 7, "retention.ms": None}})
+    assert becomes("flush.messages", "7") and becomes("retention.ms", "604800000")
+    assert value_of(admin, topic, "flush.ms") != "7", "that was only validated"
     change = AlterConfigOp("cleanup.policy", "compact", AlterConfigOpType.APPEND)
     admin.incremental_alter_configs({topic: [change]})
-    assert value("cleanup.policy") == "delete,compact"
-    admin.incremental_alter_configs(
-        {topic: [AlterConfigOp("cleanup.policy", "delete", AlterConfigOpType(3))]}
-    )
-    assert value("cleanup.policy") == "compact"
+    assert becomes("cleanup.policy", "delete,compact")
+    change = AlterConfigOp("cleanup.policy", "delete", AlterConfigOpType.SUBTRACT)
+    admin.incremental_alter_configs({topic: [change]})
+    assert becomes("cleanup.policy", "compact")
     admin.alter_configs({topic: {"retention.ms": 6000}})
-    assert (value("retention.ms"), value("cleanup.policy")) == ("6000", "delete")
+    assert becomes("retention.ms", "6000") and becomes("cleanup.policy", "delete")
 
 
 def test_of_many_resources_each_has_its_result(admin, name, new_topic):
@@ -111,15 +116,16 @@ def test_loggers_groups_and_client_metrics_have_settings(admin, node_id, name):
     loggers = ConfigResource.broker_logger(node_id)
     logger = next(each for each in admin.describe_configs([loggers])[loggers] if each != "root")
     admin.incremental_alter_configs({loggers: {logger: "DEBUG"}})
-    assert admin.describe_configs([loggers])[loggers][logger].value == "DEBUG"
+    assert value_of(admin, loggers, logger) == "DEBUG"
     admin.incremental_alter_configs({loggers: {logger: None}})
     group = ConfigResource.group(name)
     admin.incremental_alter_configs({group: {"consumer.session.timeout.ms": 50_000}})
+    assert eventually(lambda: value_of(admin, group, "consumer.session.timeout.ms") == "50000")
     setting = admin.describe_configs([group])[group]["consumer.session.timeout.ms"]
-    assert (setting.value, setting.source) == ("50000", ConfigSource.GROUP_CONFIG)
+    assert setting.source is ConfigSource.GROUP_CONFIG
     metrics = ConfigResource.client_metrics(name)
     admin.incremental_alter_configs({metrics: {"interval.ms": 60_000}})
-    assert admin.describe_configs([metrics])[metrics]["interval.ms"].value == "60000"
+    assert eventually(lambda: value_of(admin, metrics, "interval.ms") == "60000")
     everything = admin.list_config_resources()
     assert {group, metrics, ConfigResource.broker(node_id)} <= set(everything)
     assert metrics in admin.list_config_resources([ConfigResourceType.CLIENT_METRICS])

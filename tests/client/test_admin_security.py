@@ -1,4 +1,4 @@
-"""ACLs, quotas, SCRAM users and tokens: of an Apache broker that keeps them. Ours says in a sentence that it does not."""
+"""ACLs, quotas, SCRAM users and tokens: of an Apache broker that keeps them. Ours says that it does not."""
 
 import pytest
 from confluent_kafka.admin import AclBindingFilter, AdminClient, ResourcePatternType
@@ -141,7 +141,10 @@ def test_a_user_gets_a_password_logs_in_with_it_and_loses_it(admin, secured):
     assert admin.describe_user_scram_credentials().keys() == {"carol", "dave"}
     with as_user(secured[1], "carol", "carols secret", "SCRAM-SHA-512") as carol:
         assert carol.describe_cluster().brokers
-    with as_user(secured[1], "carol", "another", "SCRAM-SHA-512") as carol, pytest.raises(AuthenticationError):
+    with (
+        as_user(secured[1], "carol", "another", "SCRAM-SHA-512") as carol,
+        pytest.raises(AuthenticationError),
+    ):
         carol.describe_cluster()
     with pytest.raises(PartialFailure, match="erin") as failed:
         admin.alter_user_scram_credentials(

@@ -15,6 +15,7 @@ from ottla.client.admin.topic_values import ElectionType, NewPartitions, NewTopi
 from ottla.client.errors import PartialFailure
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import NULL_ID, TopicPartition
+from tests.interop.brokers import eventually
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_of_many_topics_each_has_its_result(admin, name):
 def test_topics_are_deleted_by_name_and_by_id(admin, name):
     first, second = admin.create_topics([name, f"{name}-2"]).values()
     admin.delete_topics([first.name, second.topic_id])
-    assert not {name, f"{name}-2"} & admin.list_topics().keys()
+    assert eventually(lambda: not {name, f"{name}-2"} & admin.list_topics().keys())
     with pytest.raises(PartialFailure) as failed:
         admin.delete_topics([name, second.topic_id])
     codes = {key: each.code for key, each in failed.value.results.items()}
@@ -84,6 +85,14 @@ def test_topics_are_deleted_by_name_and_by_id(admin, name):
         name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         second.topic_id: ErrorCode.UNKNOWN_TOPIC_ID,
     }
+
+
+def test_a_topic_that_is_made_again_at_once_is_another_one(admin, name):
+    first = admin.create_topic(name, 2)
+    admin.delete_topic(name)
+    second = admin.create_topic(name, 1)
+    assert admin.describe_topic(name).topic_id == second.topic_id != first.topic_id
+    assert len(admin.describe_topic(name).partitions) == 1
 
 
 def test_a_topic_that_is_not_there_is_an_error_at_once_whatever_is_asked(admin, name):

@@ -19,13 +19,15 @@ from ottla.core.ids import TopicPartition
 from tests.client.conftest import unused_name
 from tests.client.test_consumer_reading import consumer_of, produce, read, values
 
+START = int(time.time() * 1000) - 60_000
+
 
 @pytest.fixture
 def filled(server, new_topic):
-    """A partition with values 0 to 9, written at times 1000, 1010..."""
+    """A partition with values 0 to 9, written ten milliseconds apart from START on."""
     topic = new_topic()
     produce(
-        server, topic, [{"value": b"%d" % each, "timestamp": 1000 + 10 * each} for each in range(10)]
+        server, topic, [{"value": b"%d" % each, "timestamp": START + 10 * each} for each in range(10)]
     )
     return TopicPartition(topic, 0)
 
@@ -49,9 +51,9 @@ def test_positions_can_be_moved_everywhere(server, filled):
             assert (await consumer.getone()).value == b"0"
             await consumer.seek_to_end()
             assert await consumer.position(filled) == 10
-            await consumer.seek_to_time(1055)
+            await consumer.seek_to_time(START + 55)
             assert (await consumer.getone()).value == b"6"
-            await consumer.seek_to_time({filled: 5000})
+            await consumer.seek_to_time({filled: START + 5000})
             assert await consumer.position(filled) == 10
             consumer.seek(filled, OffsetAndMetadata(3, "", 0))
             assert (await consumer.getone()).value == b"3"
@@ -64,10 +66,10 @@ def test_places_in_the_log_can_be_looked_up_without_reading(server, filled):
         async with consumer_of(server) as consumer:
             assert await consumer.beginning_offsets([filled]) == {filled: 0}
             assert await consumer.end_offsets([filled]) == {filled: 10}
-            assert await consumer.offsets_for_times({filled: 1031}) == {
-                filled: OffsetAndTimestamp(4, 1040, 0)
+            assert await consumer.offsets_for_times({filled: START + 31}) == {
+                filled: OffsetAndTimestamp(4, START + 40, 0)
             }
-            assert await consumer.offsets_for_times({filled: 9999}) == {filled: None}
+            assert await consumer.offsets_for_times({filled: START + 9999}) == {filled: None}
             with pytest.raises(IllegalStateError, match="-7 is no time"):
                 await consumer.offsets_for_times({filled: -7})
 

@@ -15,8 +15,10 @@ from cryptography.hazmat.primitives import serialization
 from ottla.client.cluster import Cluster
 from ottla.client.config import ClientConfig
 from ottla.client.connections import GENERAL
+from ottla.client.consumer.consumer import AsyncConsumer
 from ottla.client.deadline import Deadline
 from ottla.client.errors import AuthenticationError, ProtocolMismatch
+from ottla.client.producer.producer import AsyncProducer
 from ottla.core.errors import KafkaError
 from ottla.core.hosts import Address
 from ottla.network.peer import connect
@@ -292,3 +294,32 @@ def test_a_connection_is_replaced_before_its_authentication_ends(secured):
             await cluster.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("listener", ["SASLSSL", "SHORT"])
+def test_records_go_through(secured, listener):
+    """On the listener where authentications end soon, for longer than they last."""
+    mechanism = "SCRAM-SHA-512" if listener == "SASLSSL" else "PLAIN"
+    settings = secured.settings(listener, sasl_mechanism=mechanism)
+    topic = f"secured-{listener.lower()}"
+
+    async def run() -> None:
+        deadline = Deadline(LIFETIME_MS * 2.5 if listener == "SHORT" else 0)
+        consumer = AsyncConsumer(topic, group_id=topic, auto_offset_reset="earliest", **settings)
+        written, read = 0, []
+        async with AsyncProducer(**settings) as producer:
+            await producer.send_and_wait(topic, b"0")
+            async with consumer:
+                while not deadline.is_over or written < 10:
+                    written += 1
+                    await producer.send_and_wait(topic, b"%d" % written)
+                    read += await _polled(consumer, 50)
+                while len(read) <= written:
+                    read += await _polled(consumer, 10_000)
+        assert read == [b"%d" % number for number in range(written + 1)]
+
+    asyncio.run(run())
+
+
+async def _polled(consumer: AsyncConsumer, timeout_ms: int) -> list[bytes]:
+    return [record.value for records in (await consumer.poll(timeout_ms)).values() for record in records]

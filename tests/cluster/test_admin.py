@@ -43,9 +43,7 @@ def test_the_cluster_has_brokers_on_racks_and_each_answers_for_itself(admin, clu
     assert found.controller.node_id == cluster.controller()
     admin.create_topic("spread", 6, 2)
     logs = admin.describe_log_dirs()
-    places = [
-        place for paths in logs.values() for each in paths.values() for place in each.replicas
-    ]
+    places = [place for paths in logs.values() for each in paths.values() for place in each.replicas]
     assert sorted(place for place in places if place.topic == "spread") == sorted(
         TopicPartition("spread", number) for number in range(6) for _ in range(2)
     )

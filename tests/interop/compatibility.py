@@ -28,6 +28,10 @@ The same clients are run against three brokers, of which one after the other is 
 with any Kafka. It may forget records of a `send` to several partitions when a leader moves meanwhile: send to one at a
 time. And it comes back late after a leader has died unless `retry.maxRetryTime` is short.
 
+The last column is Ottla's own client, `ottla.client`, which is held to the same tests, against Apache Kafka 4.3 too.
+It puts keys on the partitions where Java's producer puts them (`test_partitions_alike.py`), and shares groups and
+transactional ids with other people's clients (`test_client_groups.py`, `test_transactions_across.py`).
+
 {yes}: works, in every test of that row. {no}: fails, see below. {not_yet}: the broker does not serve it yet.
 {lacks}: the client cannot do it with any broker.
 """

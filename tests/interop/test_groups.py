@@ -65,8 +65,9 @@ def test_a_static_member_that_restarts_disturbs_nobody(life, client_name):
 
 
 @pytest.mark.usefixtures("coordinators")
-@pytest.mark.parametrize("name", ["confluent-kafka", "java", "java-3.9", "ottla"])  # the others take no notice
+@pytest.mark.parametrize("name", ["confluent-kafka", "java", "java-3.9", "ottla"])
 def test_a_second_owner_of_an_instance_id_fences_the_first(life, name):
+    """Those of the other clients take no notice."""
     group = life(name)
     first = group.join(name, **CLASSIC, group_instance_id="only")
     group.has_settled(6)
@@ -99,7 +100,7 @@ def test_clients_of_different_makes_share_a_group(life):
 
 
 @pytest.mark.usefixtures("coordinators")
-@pytest.mark.parametrize("other", ["confluent-kafka", "java", "kafka-python"])
+@pytest.mark.parametrize("other", ["confluent-kafka", "java"])
 @pytest.mark.parametrize("ours_comes_first", [True, False], ids=["led by us", "led by the other"])
 def test_cooperative_members_of_ours_and_of_others_share_a_group(life, other, ours_comes_first):
     """Who comes first leads, and so assigns: from what the other says that it has."""

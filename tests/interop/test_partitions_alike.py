@@ -1,7 +1,7 @@
 """A key goes to the same partition whichever client writes it: Java's producer is the judge.
 
-Records of one key are in order only if all programs that write them agree; who moves from one client to another must not
-find the new records elsewhere.
+Records of one key are in order only if all programs that write them agree; who moves from one client to another must
+not find the new records elsewhere.
 """
 
 import random
@@ -24,8 +24,9 @@ def keys():
     found = [chance.randbytes(length) for length in range(41) for _ in range(6)]
     found += [word.encode() for word in WORDS]
     found += [b"\xff" * length for length in range(1, 9)] + [b"\x80" * length for length in range(1, 9)]
-    numbers = [0, 1, -1, 127, 128, 255, 65_536, 2**31 - 1, -(2**31), *(chance.randrange(2**31) for _ in range(20))]
-    found += [struct.pack(">i", number) for number in numbers] + [struct.pack(">q", number) for number in numbers]
+    numbers = [0, 1, -1, 127, 128, 255, 65_536, 2**31 - 1, -(2**31)]
+    numbers += [chance.randrange(2**31) for _ in range(20)]
+    found += [struct.pack(form, number) for form in (">i", ">q") for number in numbers]
     return list(dict.fromkeys(found))
 
 
@@ -49,7 +50,8 @@ def places(connected, control, new_topic, topics):
                 topics[count] = new_topic(partitions=count), {}
             topic, begins = topics[count]
             client.produce(topic, [Record(ANY, key, name.encode()) for key in KEYS])
-            records = control.consume(topic, {number: begins.get(number, 0) for number in range(count)}, len(KEYS))
+            starts = {number: begins.get(number, 0) for number in range(count)}
+            records = control.consume(topic, starts, len(KEYS))
             assert {each.value for each in records} == {name.encode()}
             for each in records:
                 begins[each.partition] = max(begins.get(each.partition, 0), each.offset + 1)

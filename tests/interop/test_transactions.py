@@ -87,8 +87,9 @@ def test_who_takes_over_an_id_fences_who_had_it(client, transactional, new_topic
 
 
 @pytest.mark.usefixtures("coordinators")
-@pytest.mark.parametrize("name", ["confluent-kafka", "java", "java-3.9", "ottla"])  # the others take the id back
+@pytest.mark.parametrize("name", ["confluent-kafka", "java", "java-3.9", "ottla"])
 def test_a_zombie_writes_nothing_any_more(connected, new_topic, name):
+    """Those of the other clients take the id back."""
     client, topic = connected(name), new_topic(partitions=3)
     zombie = client.transactional(f"writes-{name}")
     zombie.begin()

@@ -8,7 +8,9 @@ from tests.interop.clients.table import CLIENTS
 from tests.interop.test_transactions import FENCED, everywhere, values
 
 pytestmark = pytest.mark.usefixtures("coordinators")
-OTHERS = [name for name, entry in CLIENTS.items() if name != "ottla" and "Zombies are fenced" not in entry.lacks]
+OTHERS = [
+    name for name, entry in CLIENTS.items() if name != "ottla" and "Zombies are fenced" not in entry.lacks
+]
 PAIRS = [("ottla", name) for name in CLIENTS] + [(name, "ottla") for name in OTHERS]
 STARTS = dict.fromkeys(range(3), 0)
 

@@ -46,7 +46,7 @@ def apache_kafka(
     java: Sequence[str] = ("-Xmx1g", "-Xms256m"),
     listeners: Sequence[str] = (),
 ) -> Iterator[ApacheKafka]:
-    """One node, formatted and started, until the block ends. `config` adds to server.properties, `listeners` to its own.
+    """One node, formatted and started, until the block ends. `config` adds to server.properties, `listeners` to its.
 
     Raises `Unavailable` when there is no Java, or the jars cannot be fetched.
     """

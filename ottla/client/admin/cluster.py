@@ -89,7 +89,6 @@ async def describe_cluster(
 async def _from_metadata(routes: Routes, with_operations: bool) -> ClusterDescription:
     request = MetadataRequest(
         topics=[],
-        allow_auto_topic_creation=False,
         include_cluster_authorized_operations=with_operations,
     )
     answer: MetadataResponse = await routes.cluster.ask_any(request, version_max=_OPERATIONS_UNTIL)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from ottla.client.admin.operations import operations_of
 from ottla.client.admin.routes import Answers, Routes, check, failure
 from ottla.client.admin.topic_values import PartitionDescription, TopicDescription
+from ottla.client.cluster import unknown_topic
 from ottla.client.deadline import Deadline
 from ottla.client.errors import ProtocolMismatch, UnsupportedVersionError
 from ottla.core.errors import ErrorCode, KafkaError
@@ -19,7 +20,7 @@ from ottla.protocol.messages.metadata import (
 )
 
 PAGE_PARTITIONS = 2000
-_IDS_SINCE = 12  # Metadata
+_ALL_SINCE, _CREATION_SINCE, _IDS_SINCE = 1, 4, 12  # Metadata
 
 
 async def described(
@@ -136,9 +137,13 @@ def _paged_partition(row: DescribeTopicPartitionsResponse.Topic.Partition) -> Pa
 async def _from_metadata(
     routes: Routes, names: list[str] | None, with_operations: bool
 ) -> Answers[str, TopicDescription]:
-    topics = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
+    # An old broker may create what we name, so it is asked about all that there is.
+    names_some = names is not None and await routes.version(MetadataRequest) >= _CREATION_SINCE
+    topics = [MetadataRequest.Topic(name=name) for name in names or []] if names_some else None
     answer = await _ask_metadata(routes, topics, with_operations)
-    return {row.name: _from_row(row, f"topic {row.name}") for row in answer.topics if row.name is not None}
+    found = {row.name: _from_row(row, f"topic {row.name}") for row in answer.topics if row.name is not None}
+    missing = set(names or []) - found.keys()
+    return {**found, **{name: unknown_topic(f"topic {name}") for name in missing}}
 
 
 async def _by_id(
@@ -156,9 +161,10 @@ async def _by_id(
 async def _ask_metadata(
     routes: Routes, topics: list[MetadataRequest.Topic] | None, with_operations: bool
 ) -> MetadataResponse:
+    version = await routes.version(MetadataRequest)
     request = MetadataRequest(
-        topics=topics,
-        allow_auto_topic_creation=False,
+        topics=[] if topics is None and version < _ALL_SINCE else topics,
+        allow_auto_topic_creation=version < _CREATION_SINCE,
         include_topic_authorized_operations=with_operations,
     )
     answer: MetadataResponse = await routes.cluster.ask_any(request)

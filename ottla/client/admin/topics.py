@@ -1,13 +1,12 @@
 """Topics: make, delete, list, describe, grow."""
 
-import functools
 import uuid
 from collections.abc import Iterable, Mapping
 
 from ottla.client.admin.config_values import ConfigEntry, ConfigSource, config_text
 from ottla.client.admin.describing import described, described_all
 from ottla.client.admin.operations import known
-from ottla.client.admin.routes import Answers, Client, Routes, all_of, check, outcome, the_one
+from ottla.client.admin.routes import Answers, Client, Routes, all_of, outcome, the_one
 from ottla.client.admin.topic_values import (
     CreatedTopic,
     NewPartitions,
@@ -18,7 +17,6 @@ from ottla.client.admin.topic_values import (
 from ottla.client.deadline import Deadline
 from ottla.core.errors import ErrorCode, KafkaError, StaleMetadataError
 from ottla.core.ids import NULL_ID, format_id
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -78,19 +76,16 @@ async def list_topics(
 ) -> dict[str, TopicListing]:
     """All topics that the one who asks may see, by name."""
     routes = admin._routes
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
 
-    async def ask() -> MetadataResponse:
-        answer: MetadataResponse = await routes.cluster.ask_any(request)
-        check(answer.error_code, "the metadata")
-        return answer
+    async def look() -> None:
+        await routes.cluster.refresh(None)
 
-    answer = await routes.patient(ask, routes.deadline(timeout_ms), "the topics were not listed")
-    rows = sorted((row.name, row) for row in answer.topics if row.name is not None and not row.error_code)
+    await routes.patient(look, routes.deadline(timeout_ms), "the topics were not listed")
+    found = sorted(routes.cluster.metadata.topics.items())
     return {
-        name: TopicListing(name, row.topic_id, row.is_internal)
-        for name, row in rows
-        if include_internal or not row.is_internal
+        name: TopicListing(name, each.topic_id, each.is_internal)
+        for name, each in found
+        if include_internal or not each.is_internal
     }
 
 
@@ -190,12 +185,9 @@ async def _create(
     answers = await routes.settle(wanted, ask, deadline, "the topics were not created")
     if wait and not validate_only:
         # How many partitions a broker's default is, old brokers do not tell: one is waited for at least.
-        created = {
-            name: max(1, each.num_partitions, wanted[name].num_partitions)
-            for name, each in answers.items()
-            if not isinstance(each, KafkaError)
-        }
-        await _wait_for_leaders(routes, created, deadline)
+        made = [each for each in answers.values() if not isinstance(each, KafkaError)]
+        counts = {each.name: max(1, each.num_partitions, wanted[each.name].num_partitions) for each in made}
+        await _wait_for_leaders(routes, counts, deadline, {each.name: each.topic_id for each in made})
     return answers
 
 
@@ -267,20 +259,34 @@ def spelled(key: TopicKey) -> str:
     return key if isinstance(key, str) else format_id(key)
 
 
-async def _wait_for_leaders(routes: Routes, counts: Mapping[str, int], deadline: Deadline) -> None:
-    """Return when the broker that answers sees so many partitions of each topic led."""
-    metadata = routes.cluster.metadata
+async def _wait_for_leaders(
+    routes: Routes,
+    counts: Mapping[str, int],
+    deadline: Deadline,
+    ids: Mapping[str, uuid.UUID] | None = None,
+) -> None:
+    """Return when the broker that answers sees so many partitions of each topic led.
 
-    async def look(missing: set[str]) -> None:
+    A topic of that name may have been deleted just before: with `ids`, it is not taken for the new one.
+    """
+    metadata = routes.cluster.metadata
+    missing = set(counts)
+
+    def is_led(name: str) -> bool:
+        topic = metadata.topics.get(name)
+        if topic is None:
+            return False
+        wanted = (ids or {}).get(name, NULL_ID)
+        if NULL_ID not in (wanted, topic.topic_id) and wanted != topic.topic_id:
+            return False
+        return len(topic.available) >= max(counts[name], len(topic.partitions))
+
+    async def look() -> None:
         await routes.cluster.refresh(missing)
-        for name in sorted(missing):
-            topic = metadata.topics.get(name)
-            if topic is None or len(topic.available) < max(counts[name], len(topic.partitions)):
-                raise StaleMetadataError(
-                    ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has partitions without a leader"
-                )
-            missing.discard(name)
+        missing.difference_update([name for name in missing if is_led(name)])
+        if missing:
+            sentence = f"topic {min(missing)} has partitions without a leader"
+            raise StaleMetadataError(ErrorCode.LEADER_NOT_AVAILABLE, sentence)
 
     if counts:
-        looking = functools.partial(look, set(counts))
-        await routes.patient(looking, deadline, "the topics were created, but not led")
+        await routes.patient(look, deadline, "the topics were created, but not led")

@@ -13,20 +13,20 @@ from typing import Any
 from ottla.assignors.user_data import Claim
 from ottla.client.cluster import GROUP, Cluster
 from ottla.client.connections import COORDINATOR
+from ottla.client.consumer.alerts import Alerts, overdue
 from ottla.client.consumer.classic_joining import Joined, Joining
 from ottla.client.consumer.classic_member import ClassicMember, Next
 from ottla.client.consumer.classic_votes import grouped, read_votes
 from ottla.client.consumer.config import ConsumerConfig
-from ottla.client.consumer.group_topics import GroupTopics, now_ms
+from ottla.client.consumer.group_topics import GroupTopics
 from ottla.client.consumer.handover import Commit, Handover
 from ottla.client.consumer.heartbeat import Heart
-from ottla.client.consumer.poll_clock import PollClock
 from ottla.client.consumer.subscription import Subscription
 from ottla.client.consumer.subscription_pattern import SubscriptionPattern
 from ottla.client.deadline import Backoff, Deadline
-from ottla.client.errors import ClientError, IllegalStateError
+from ottla.client.errors import IllegalStateError
 from ottla.client.records import GroupMetadata
-from ottla.core.errors import ErrorCode, KafkaError, RetriableError
+from ottla.core.errors import KafkaError, RetriableError
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.groups import LeaveGroupRequest
 
@@ -45,19 +45,17 @@ class ClassicMembership:
         commit: Commit,
     ) -> None:
         assert config.group_id is not None, "a consumer without a group has no membership"
-        self._cluster, self._config, self._subscription, self._wake = cluster, config, subscription, wake
+        self._cluster, self._config, self._subscription = cluster, config, subscription
         self._votes = read_votes(config.partition_assignment_strategy)
         self._member = ClassicMember(
             config.group_id, config.group_instance_id, config.session_timeout_ms, config.max_poll_interval_ms
         )
         self._handover = Handover(subscription, commit)
-        self._clock = PollClock(config.max_poll_interval_ms, now_ms())
-        self._heart = Heart(self._beat, self._fail)
-        self._watch = GroupTopics(cluster, config, subscription, self._looked, self._fail)
+        self._alerts = Alerts(config, wake)
+        self._heart = Heart(self._beat, self._alerts.fail)
+        self._watch = GroupTopics(cluster, config, subscription, self._wake_if_needed, self._alerts.fail)
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._joining: asyncio.Task[Joined | None] | None = None
-        self._is_nudged = False
-        self._error: Exception | None = None
         self._given = Claim({})
         """What we were given last, for sticky assignors."""
         self._joined_topics: frozenset[str] | None = None
@@ -73,7 +71,7 @@ class ClassicMembership:
 
     @property
     def needs_poll(self) -> bool:
-        if self._error is not None or self._is_nudged:
+        if self._alerts.are_there:
             return True
         if not self._subscription.uses_group:
             return False
@@ -84,9 +82,7 @@ class ClassicMembership:
         return self._member.needs_join or self._rejoin_reason() is not None
 
     async def poll(self, deadline: Deadline) -> None:
-        self._clock.polled(now_ms())
-        self._is_nudged = False
-        self._raise_error()
+        self._alerts.polled()
         if not self._subscription.uses_group:
             return
         if isinstance(self._subscription.pattern, SubscriptionPattern):
@@ -98,7 +94,7 @@ class ClassicMembership:
         self._watch.match()
         await self._proceed(deadline)
         self._handover.raise_first()
-        self._raise_error()
+        self._alerts.raise_error()
 
     def subscription_changed(self) -> None:
         self._watch.look_soon()
@@ -177,14 +173,9 @@ class ClassicMembership:
             held if not self._votes.is_cooperative else {each for each in held if each.topic not in topics}
         )
         if held:
-            await self._handover.commit(self._for_commits(deadline))
+            await self._handover.commit(self._alerts.for_commits(deadline))
         if leaving or not self._votes.is_cooperative:
             await self._handover.revoke(leaving)
-
-    def _for_commits(self, deadline: Deadline) -> Deadline:
-        """A poll may have no time at all, but what is handed over uncommitted is read twice."""
-        limit_ms = min(self._config.request_timeout_ms, self._config.max_poll_interval_ms)
-        return Deadline(max(limit_ms, deadline.left_ms(at_most=self._config.max_poll_interval_ms)))
 
     def _begin(self) -> None:
         member, topics = self._member, self._subscription.topics
@@ -202,8 +193,8 @@ class ClassicMembership:
         assert task is not None, "only called when there is one"
         if (error := task.exception()) is not None:
             self._member.stop()
-            self._fail(error if isinstance(error, Exception) else RuntimeError(str(error)))
-            self._raise_error()
+            self._alerts.fail(error if isinstance(error, Exception) else RuntimeError(str(error)))
+            self._alerts.raise_error()
         joined = task.result()
         if joined is None or joined.generation_id != self._member.generation_id:
             return  # begin anew
@@ -243,7 +234,7 @@ class ClassicMembership:
             pause_ms = await self._exchange()
             self._wake_if_needed()
             interval_ms = min(interval_ms if pause_ms is None else pause_ms, interval_ms)
-        return max(1.0, min(interval_ms, self._clock.next_ms(now_ms())))
+        return max(1.0, self._alerts.next_ms(at_most=interval_ms))
 
     async def _exchange(self) -> float | None:
         """One heartbeat. Returns when to try again if it did not get through."""
@@ -257,7 +248,7 @@ class ClassicMembership:
             logger.debug("a heartbeat to the group %s: %s", member.group_id, error)
             return self._backoff.next_ms()
         except KafkaError as error:
-            self._fail(error)
+            self._alerts.fail(error)
             return None
         if outcome is Next.ELSEWHERE:
             self._cluster.forget_coordinator(GROUP, member.group_id)
@@ -268,22 +259,14 @@ class ClassicMembership:
 
     async def _check_application(self) -> None:
         """Does it still poll?"""
-        if self._clock.is_overdue(now_ms()):
-            logger.warning(
-                "The application has not polled for longer than max_poll_interval_ms (%d ms): this consumer leaves the "
-                "group %s until it does. Raise that setting, or lower max_poll_records.",
-                self._config.max_poll_interval_ms,
-                self._member.group_id,
-            )
+        if self._alerts.is_overdue:
+            logger.warning(overdue(self._config))
             await self._say_goodbye(
                 "the application does not poll", Deadline(self._config.request_timeout_ms)
             )
             self._member.forget()
             self._member.rejoin("the application polls again")
             self._wake_if_needed()
-        elif self._clock.nudges(now_ms()):
-            self._is_nudged = True
-            self._wake()
 
     async def _say_goodbye(self, reason: str, deadline: Deadline) -> None:
         """Tell the group, if it knows us, and if it hears it in time. A static member says nothing."""
@@ -303,26 +286,9 @@ class ClassicMembership:
             GROUP, self._member.group_id, request, timeout_ms=timeout_ms
         )
 
-    def _looked(self) -> None:
-        self._wake_if_needed()
-
     def _wake_if_needed(self) -> None:
         if self.needs_poll:
-            self._wake()
-
-    def _fail(self, error: Exception) -> None:
-        """The next poll raises it."""
-        if self._error is None or _is_final(error):
-            self._error = error
-        self._wake()
-
-    def _raise_error(self) -> None:
-        error = self._error
-        if error is None:
-            return
-        if not _is_final(error):
-            self._error = None
-        raise error
+            self._alerts.wake()
 
     async def _stop_joining(self) -> None:
         task, self._joining = self._joining, None
@@ -335,9 +301,3 @@ class ClassicMembership:
         self._member.forget()
         self._member.rejoin_reason = None
         self._joined_topics, self._leads = None, None
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether polling again would not help: somebody else has taken our place."""
-    is_answer = isinstance(error, KafkaError) and not isinstance(error, ClientError)
-    return is_answer and getattr(error, "code", None) == ErrorCode.FENCED_INSTANCE_ID

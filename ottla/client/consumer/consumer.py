@@ -80,11 +80,15 @@ class AsyncConsumer:
     async def close(self, timeout_ms: float | None = None, leave_group: bool = True) -> None:
         """Commit, if that is automatic, leave the group, and end. Without `leave_group` the group finds out by itself,
         after the session timeout. More than once is fine."""
-        reader, self._reader, self._is_closed, self.current = self._reader, None, True, None
-        if reader is not None:
-            await reader.close(
-                Deadline(_CLOSE_MS if timeout_ms is None else timeout_ms), leave_group=leave_group
-            )
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._reader is not None:  # listeners may still call us
+                deadline = Deadline(_CLOSE_MS if timeout_ms is None else timeout_ms)
+                await self._reader.close(deadline, leave_group=leave_group)
+        finally:
+            self._reader = self.current = None
 
     @property
     def _running(self) -> Reader:

@@ -15,12 +15,12 @@ from ottla.client.cluster import Cluster
 from ottla.client.connections import DATA, ask, version_of
 from ottla.client.consumer.answers import Answers
 from ottla.client.consumer.config import ConsumerConfig
-from ottla.client.consumer.session import IDS_SINCE, FetchSession, Wanted, all_have_ids
+from ottla.client.consumer.session import IDS_SINCE, SESSION_ERRORS, FetchSession, Wanted, all_have_ids
 from ottla.client.consumer.subscription import PartitionState, Subscription
 from ottla.client.consumer.undelivered import Undelivered
 from ottla.client.deadline import Backoff, Deadline
 from ottla.client.metadata import PartitionInfo
-from ottla.core.errors import KafkaError, RetriableError
+from ottla.core.errors import ErrorCode, KafkaError, RetriableError
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.fetch import FetchRequest
 
@@ -158,7 +158,7 @@ class Fetcher:
             for partition in wanted:
                 if (state := self._subscription.partitions.get(partition)) is not None:
                     state.preferred_replica = -1
-            if isinstance(error, RetriableError):
+            if isinstance(error, RetriableError) or error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
                 logger.warning("a fetch from broker %d failed: %s", node_id, error)
                 self._refresh()
             else:
@@ -180,8 +180,8 @@ class Fetcher:
             for fetched in self._answers.read(answer, node_id, wanted, version):
                 self._undelivered.add(fetched)
             peer.recycle()  # records were copied: nothing looks at the answer any more
-        else:
-            logger.info("broker %d wants a new fetch session: error %d", node_id, answer.error_code)
+        elif answer.error_code not in SESSION_ERRORS:
+            raise KafkaError.of(answer.error_code, f"a fetch from broker {node_id}")
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ The cluster is asked in the background, every `metadata_max_age_ms`, and more of
 does not exist. What follows from the answers is decided by whoever is told (`news`), in its poll.
 """
 
-import asyncio
 import logging
 import re
 import uuid
@@ -160,8 +159,3 @@ class GroupTopics:
             if error is not None and not (error.retriable or error.code == ErrorCode.UNKNOWN_SERVER_ERROR):
                 self._failed(error)
                 return
-
-
-def now_ms() -> float:
-    """The loop's clock."""
-    return asyncio.get_running_loop().time() * 1000

@@ -12,18 +12,18 @@ from collections.abc import Callable
 
 from ottla.client.cluster import GROUP, Cluster
 from ottla.client.connections import COORDINATOR
+from ottla.client.consumer.alerts import Alerts, overdue
 from ottla.client.consumer.config import ConsumerConfig
-from ottla.client.consumer.group_topics import GroupTopics, now_ms
+from ottla.client.consumer.group_topics import GroupTopics
 from ottla.client.consumer.handover import Commit, Handover
 from ottla.client.consumer.heartbeat import Heart
 from ottla.client.consumer.modern_member import ConsumerMember, Held, Next, Wishes
-from ottla.client.consumer.poll_clock import PollClock
 from ottla.client.consumer.subscription import Subscription
 from ottla.client.consumer.subscription_pattern import SubscriptionPattern
 from ottla.client.deadline import Backoff, Deadline
 from ottla.client.errors import ClientError
 from ottla.client.records import GroupMetadata
-from ottla.core.errors import ErrorCode, KafkaError, RetriableError
+from ottla.core.errors import KafkaError, RetriableError
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 
@@ -45,7 +45,7 @@ class ConsumerMembership:
         commit: Commit,
     ) -> None:
         assert config.group_id is not None, "a consumer without a group has no membership"
-        self._cluster, self._config, self._subscription, self._wake = cluster, config, subscription, wake
+        self._cluster, self._config, self._subscription = cluster, config, subscription
         self._member = ConsumerMember(
             config.group_id,
             config.group_instance_id,
@@ -54,12 +54,10 @@ class ConsumerMembership:
             config.group_remote_assignor,
         )
         self._handover = Handover(subscription, commit)
-        self._clock = PollClock(config.max_poll_interval_ms, now_ms())
-        self._heart = Heart(self._beat, self._fail)
-        self._watch = GroupTopics(cluster, config, subscription, self._looked, self._fail)
+        self._alerts = Alerts(config, wake)
+        self._heart = Heart(self._beat, self._alerts.fail)
+        self._watch = GroupTopics(cluster, config, subscription, self._wake_if_needed, self._alerts.fail)
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._is_nudged = False
-        self._error: Exception | None = None
 
     # --- for the consumer -----------------------------------------------------------------------------------------
 
@@ -69,7 +67,7 @@ class ConsumerMembership:
 
     @property
     def needs_poll(self) -> bool:
-        if self._error is not None or self._is_nudged:
+        if self._alerts.are_there:
             return True
         if not self._subscription.uses_group or not self._may_join:
             return False
@@ -77,9 +75,7 @@ class ConsumerMembership:
         return is_out or self._has_work() or self._watch.matching() != self._subscription.topics
 
     async def poll(self, deadline: Deadline) -> None:
-        self._clock.polled(now_ms())
-        self._is_nudged = False
-        self._raise_error()
+        self._alerts.polled()
         if not self._subscription.uses_group:
             return
         self._watch.start()
@@ -172,7 +168,7 @@ class ConsumerMembership:
         same = self._named({each: wanted[each] for each in wanted.keys() & before.keys()})
         revoked = held - (target & same)
         if revoked:
-            await self._handover.commit(self._for_commits(deadline))
+            await self._handover.commit(self._alerts.for_commits(deadline))
             await self._handover.revoke(revoked)
         if self._member.beats and (added := target - self._handover.held) | (target ^ held):
             await self._handover.take(added)
@@ -180,11 +176,6 @@ class ConsumerMembership:
     def _named(self, held: Held) -> frozenset[TopicPartition]:
         names = self._cluster.metadata.names
         return frozenset(TopicPartition(names[each], number) for each in held for number in held[each])
-
-    def _for_commits(self, deadline: Deadline) -> Deadline:
-        """A poll may have no time at all, but what is handed over uncommitted is read twice."""
-        limit_ms = min(self._config.request_timeout_ms, self._config.max_poll_interval_ms)
-        return Deadline(max(limit_ms, deadline.left_ms(at_most=self._config.max_poll_interval_ms)))
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -203,7 +194,7 @@ class ConsumerMembership:
             if member.has_news(self._wishes()):
                 return 0.0
             pause_ms = member.heartbeat_interval_ms
-        return max(_PAUSE_MS_MIN, min(pause_ms, self._clock.next_ms(now_ms())))
+        return max(_PAUSE_MS_MIN, self._alerts.next_ms(at_most=pause_ms))
 
     async def _exchange(self) -> float | None:
         """One heartbeat. Returns when to try again if it did not get through."""
@@ -222,7 +213,7 @@ class ConsumerMembership:
         except KafkaError as error:
             if isinstance(error, ClientError):  # nothing was answered: it was not even asked
                 member.forget()
-            self._fail(error)
+            self._alerts.fail(error)
             return self._backoff.next_ms()
         if outcome is Next.ELSEWHERE:
             self._cluster.forget_coordinator(GROUP, member.group_id)
@@ -233,19 +224,11 @@ class ConsumerMembership:
 
     async def _check_application(self) -> None:
         """Does it still poll?"""
-        if self._clock.is_overdue(now_ms()):
-            logger.warning(
-                "The application has not polled for longer than max_poll_interval_ms (%d ms): this consumer leaves the "
-                "group %s until it does. Raise that setting, or lower max_poll_records.",
-                self._config.max_poll_interval_ms,
-                self._member.group_id,
-            )
+        if self._alerts.is_overdue:
+            logger.warning(overdue(self._config))
             await self._say_goodbye(Deadline(self._config.request_timeout_ms))
             self._member.forget()
             self._wake_if_needed()
-        elif self._clock.nudges(now_ms()):
-            self._is_nudged = True
-            self._wake()
 
     async def _say_goodbye(self, deadline: Deadline) -> None:
         """Tell the group, if it knows us, and if it hears it in time."""
@@ -258,29 +241,6 @@ class ConsumerMembership:
         except (KafkaError, TimeoutError) as error:
             logger.info("the group %s was not told that this member left: %s", self._member.group_id, error)
 
-    def _looked(self) -> None:
-        self._wake_if_needed()
-
     def _wake_if_needed(self) -> None:
         if self.needs_poll:
-            self._wake()
-
-    def _fail(self, error: Exception) -> None:
-        """The next poll raises it."""
-        if self._error is None or _is_final(error):
-            self._error = error
-        self._wake()
-
-    def _raise_error(self) -> None:
-        error = self._error
-        if error is None:
-            return
-        if not _is_final(error):
-            self._error = None
-        raise error
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether polling again would not help: somebody else has taken our place."""
-    is_answer = isinstance(error, KafkaError) and not isinstance(error, ClientError)
-    return is_answer and getattr(error, "code", None) == ErrorCode.FENCED_INSTANCE_ID
+            self._alerts.wake()

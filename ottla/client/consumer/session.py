@@ -15,6 +15,8 @@ from ottla.protocol.messages.fetch import FetchRequest
 IDS_SINCE, SESSIONS_SINCE = 13, 7
 _EPOCH_FIRST, _EPOCH_CLOSE, _EPOCH_MAX = 0, -1, (1 << 31) - 1
 _FORGOTTEN = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+SESSION_ERRORS = (*_FORGOTTEN, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+"""Begin a new session, and nothing is lost."""
 
 
 class Wanted(NamedTuple):

@@ -136,7 +136,9 @@ class Backlog:
     def drop_waiting(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Nobody will work on what waits, of these partitions or of all; what is being worked on may finish."""
         with self._lock:
-            self._ready = deque(each for each in self._ready if partitions is not None and each[0] not in partitions)
+            self._ready = deque(
+                each for each in self._ready if partitions is not None and each[0] not in partitions
+            )
             for lane, items in list(self._lanes.items()):
                 if partitions is None or lane[0] in partitions:
                     items.clear()

@@ -51,7 +51,11 @@ class TaskCrew:
         self.error: Exception | None = None
 
     def call(self) -> None:
-        while self.error is None and len(self._tasks) < self._size and (item := self._backlog.take()) is not None:
+        while (
+            self.error is None
+            and len(self._tasks) < self._size
+            and (item := self._backlog.take()) is not None
+        ):
             task = asyncio.create_task(attempted(item.record, *self._work, _sleep))
             self._tasks[task] = item
             task.add_done_callback(self._ended)
@@ -109,7 +113,8 @@ class ThreadCrew:
         self._is_closed = False
         self.error: Exception | None = None
         self._threads = [
-            threading.Thread(target=self._run, name=f"ottla-worker-{number}", daemon=True) for number in range(size)
+            threading.Thread(target=self._run, name=f"ottla-worker-{number}", daemon=True)
+            for number in range(size)
         ]
         for thread in self._threads:
             thread.start()

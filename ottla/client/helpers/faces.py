@@ -9,6 +9,7 @@ from collections.abc import Collection, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from ottla.client.errors import IllegalStateError
+from ottla.client.listener import RebalanceListener
 from ottla.client.records import ConsumerRecord
 from ottla.core.ids import TopicPartition
 
@@ -66,6 +67,27 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     raise IllegalStateError(
         "a coroutine waits where nobody runs a loop: use the Async class with async functions"
     )
+
+
+class _Driven(RebalanceListener):
+    """A listener of coroutines for a consumer that knows of none."""
+
+    def __init__(self, listener: RebalanceListener) -> None:
+        self._listener = listener
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        drive(settled(self._listener.on_partitions_assigned(assigned)))
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        drive(settled(self._listener.on_partitions_revoked(revoked)))
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        drive(settled(self._listener.on_partitions_lost(lost)))
+
+
+def listener_for(consumer: AnyConsumer, listener: RebalanceListener) -> RebalanceListener:
+    """A listener whose methods are coroutines, as this consumer can call it."""
+    return listener if inspect.iscoroutinefunction(consumer.poll) else _Driven(listener)
 
 
 async def go_back(consumer: AnyConsumer, offsets: Mapping[TopicPartition, int]) -> None:

@@ -21,7 +21,9 @@ class OffsetTracker:
         """None until something has started."""
 
     def start(self, offset: int) -> None:
-        assert not self._started or offset > self._started[-1], "records are handed out in the order of the log"
+        assert not self._started or offset > self._started[-1], (
+            "records are handed out in the order of the log"
+        )
         if not self._started:
             # Nothing is under way: whatever lies between the last record and this one is a gap.
             self.watermark = offset
@@ -33,7 +35,7 @@ class OffsetTracker:
         while self._started and self._started[0] in self._finished:
             first = self._started.popleft()
             self._finished.remove(first)
-            self.watermark = first + 1
+            self.watermark = self._started[0] if self._started else first + 1
 
     @property
     def unfinished_count(self) -> int:

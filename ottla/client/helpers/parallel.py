@@ -9,9 +9,9 @@ One task (or thread) polls and commits, `workers` others call the handler. A con
 one ever touches it.
 
 What holds: records of one key and partition are handled strictly one after the other. An offset is committed when every
-record below it is done, so no crash loses a record; those that were done beyond the first unfinished one are done again:
-at least once, and at most `in_flight_max` and one poll's records of a partition. When partitions move away, what is being
-worked on is finished (for up to `finish_ms`) and committed before they go; what waits is left to the next owner.
+record below it is done, so no crash loses a record; those done beyond the first unfinished one are done again, so it is
+at least once. Of a partition those are at most `in_flight_max`. When partitions move away, what is being worked on is
+finished (for up to `finish_ms`) and committed before they go; what waits is left to the next owner.
 
 What does not: order among different keys, and order of a key whose handler hangs while its partition moves: a thread
 cannot be stopped, and the next owner does not wait for it longer than `finish_ms`.
@@ -25,7 +25,7 @@ from ottla.client.errors import DeserializationError, IllegalStateError
 from ottla.client.helpers.attempts import ONCE, Attempts, Handler, OnExhausted, fail
 from ottla.client.helpers.backlog import Backlog, KeyOf
 from ottla.client.helpers.crews import Crew, TaskCrew, ThreadCrew
-from ottla.client.helpers.faces import AnyConsumer, drive, go_back, settled
+from ottla.client.helpers.faces import AnyConsumer, drive, go_back, listener_for, settled
 from ottla.client.helpers.polling import POLL_MS, commit_done, must_commit_by_hand
 from ottla.client.listener import RebalanceListener
 from ottla.client.records import ConsumerRecord
@@ -73,7 +73,9 @@ class AsyncParallel:
         self._consumer, self._in_flight_max = consumer, in_flight_max
         self._commit_interval, self._finish_ms = commit_interval_ms / _MS, finish_ms
         self._backlog = Backlog(key_of)
-        self._make_crew = lambda: crew(self._backlog, workers, handler, attempts, on_exhausted)
+        self._make_crew: Callable[[], Crew] = lambda: crew(
+            self._backlog, workers, handler, attempts, on_exhausted
+        )
         self._on_exhausted = on_exhausted
         self._crew: Crew | None = None
         self._paused: set[TopicPartition] = set()
@@ -87,7 +89,9 @@ class AsyncParallel:
     ) -> None:
         """As the consumer's: through here, because this must hear of partitions that move."""
         self._has_subscribed = True
-        await settled(self._consumer.subscribe(topics, pattern, _Watch(self, listener)))
+        await settled(
+            self._consumer.subscribe(topics, pattern, listener_for(self._consumer, _Watch(self, listener)))
+        )
 
     async def run(self, count: int | None = None) -> int:
         """Work until `stop` is called, or so many records are done. Returns how many were.
@@ -96,7 +100,9 @@ class AsyncParallel:
         forgotten: the next `run`, or the next owner, reads it again. Raises what `on_exhausted` raised.
         """
         if await settled(self._consumer.subscription()) and not self._has_subscribed:
-            raise IllegalStateError("subscribe with the method of this object: it must hear of partitions that move")
+            raise IllegalStateError(
+                "subscribe with the method of this object: it must hear of partitions that move"
+            )
         if self._crew is not None:
             raise IllegalStateError("it runs already")
         before, read = self._backlog.done_count, 0
@@ -184,7 +190,9 @@ class AsyncParallel:
         """Poll without reading: the group may want something."""
         await self._pause(set(await settled(self._consumer.assignment())))
         batches = await settled(self._consumer.poll(timeout_ms=0, max_records=1))
-        await go_back(self._consumer, {partition: records[0].offset for partition, records in batches.items()})
+        await go_back(
+            self._consumer, {partition: records[0].offset for partition, records in batches.items()}
+        )
 
     async def _leave(self) -> None:
         """As if nothing had been read that is not done."""

@@ -144,7 +144,8 @@ class Accumulator:
         """Add a record; None if there is no room for it."""
         is_news = False
         with self.lock:
-            if self.used_bytes + size > self._bytes_max or self.used_records >= self._count_max:
+            used = self.used_bytes + size
+            if used > self._bytes_max or self.used_records >= self._count_max:
                 return None
             waiting = queue.waiting
             batch = waiting[-1] if waiting else None
@@ -154,17 +155,17 @@ class Accumulator:
                 batch.is_closed = True
                 batch, is_news = self._open(queue), True
             rows = batch.rows
+            index = len(rows)
             rows.append(row)
-            batch.size += size
-            if len(rows) >= self._records_max or batch.size >= self._batch_size:
+            batch.size = filled = batch.size + size
+            if filled >= self._batch_size or index + 1 >= self._records_max:
                 batch.is_closed = is_news = True  # it need not linger
-            self.used_bytes += size
+            self.used_bytes = used
             self.used_records += 1
-            delivery = Delivery(batch, len(rows) - 1)
         if is_news and not self._is_awake:
             self._is_awake = True
             self._wake()
-        return delivery
+        return Delivery(batch, index)
 
     def _open(self, queue: PartitionQueue) -> Batch:
         now = time.monotonic()

@@ -254,12 +254,16 @@ class Delivery:
                 raise KafkaTimeoutError(f"the record for {batch.partition} has no answer after {timeout:g} s")
         return batch.metadata(self._index)
 
-    result = get
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """The same as `get`."""
+        return self.get(timeout)
 
     def done(self) -> bool:
         return self._batch.outcome is not None
 
-    is_done = property(done)
+    @property
+    def is_done(self) -> bool:
+        return self._batch.outcome is not None
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Why the record was not written, if it was not."""

@@ -61,7 +61,9 @@ class Producer:
         """Have it done on the loop. Raises IllegalStateError in a callback, which would wait for itself."""
         if self._thread.is_current:
             work.close()
-            raise IllegalStateError("a callback cannot wait for the producer: it runs in the producer's thread")
+            raise IllegalStateError(
+                "a callback cannot wait for the producer: it runs in the producer's thread"
+            )
         try:
             return self._thread.run(work)
         except CancelledError:
@@ -112,13 +114,9 @@ class Producer:
         core = self._core
         if core.is_closed or core.transactions is not None:
             core.check_sendable()
-        formed = core.intake.form(topic, value, key, headers, partition, timestamp_ms)
-        try:
-            delivery = core.intake.place(formed)
-        except StaleMetadataError:
-            delivery = None
+        delivery = core.intake.put(topic, value, key, headers, partition, timestamp_ms)
         if delivery is None:
-            delivery = self._place(formed)
+            delivery = self._place(core.intake.form(topic, value, key, headers, partition, timestamp_ms))
         if self._send_waits:
             delivery.get()
         return delivery

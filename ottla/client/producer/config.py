@@ -254,14 +254,17 @@ OLD: dict[str, Old] = {
 """Where two say something about the same key, the later one in this table wins."""
 
 
+_OPEN = ("enable_idempotence", "enable.idempotence", "delivery_timeout_ms", "delivery.timeout.ms")
+
+
 def producer_config(settings: Mapping[str, object]) -> ProducerConfig:
     """The settings of a producer. What contradicts idempotence switches it off, unless it was asked for; deliveries
     take as long as `linger.ms` and `request.timeout.ms` want, unless a limit was asked for."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    spelled = {name.replace(".", "_") for name in given}
+    spelled = {name.replace(".", "_") for name, value in settings.items() if value is not None}
+    given = {name: value for name, value in settings.items() if value is not None or name not in _OPEN}
     is_decided = "enable_idempotence" in spelled or "transactional_id" in spelled
     is_limited = "delivery_timeout_ms" in spelled
-    open_yet = {} if is_decided else {"enable.idempotence": False}
+    open_yet: dict[str, object] = {} if is_decided else {"enable.idempotence": False}
     open_yet |= {} if is_limited else {"delivery.timeout.ms": INT32_MAX}
     draft = read_settings(ProducerConfig, {**given, **open_yet}, OLD)
     values = {name: draft[name] for name in ProducerConfig.keys if draft[name] is not None}

@@ -54,6 +54,42 @@ class Intake:
         self._known: dict[str, _Known] = {}
         self._size_max = config.max_request_size
         self._memory = config.buffer_memory
+        self._is_plain = not (
+            self._interceptors or self._key_serializer or self._value_serializer or self._partitioner
+        )
+
+    def put(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Delivery | None:
+        """The short way into a batch, for records that are bytes and bring nothing special. None for all others,
+        when it is time for another partition, and if there is no room: then `form` and `place` it."""
+        if not self._is_plain or headers or timestamp_ms is not None or type(value) is not bytes:
+            return None
+        known = self._known.get(topic)
+        if known is None or known.info is not self._metadata.topics.get(topic):
+            return None
+        size = RECORD_OVERHEAD + len(value)
+        if key is not None:
+            if type(key) is not bytes:
+                return None
+            size += len(key)
+            if partition is None:
+                partition = self._hash(key) % len(known.queues)
+        elif partition is None:
+            if known.sticky_left <= 0:
+                return None
+            known.sticky_left -= size
+            partition = known.sticky
+        if size > self._size_max or size > self._memory or not 0 <= partition < len(known.queues):
+            return None
+        row = (time.time_ns() // 1_000_000, key, value, ())
+        return self._accumulator.append(known.queues[partition], row, size)
 
     # --- forming --------------------------------------------------------------------------------------------------
 

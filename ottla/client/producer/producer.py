@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from ottla.client.deadline import Deadline
 from ottla.client.errors import TransactionAbortableError
 from ottla.client.parameters import ProducerParameters
-from ottla.client.producer.batch import Delivery, failed_delivery
+from ottla.client.producer.batch import RECORD_OVERHEAD, Delivery, failed_delivery
 from ottla.client.producer.config import producer_config
 from ottla.client.producer.core import Core
 from ottla.client.producer.intake import Formed
@@ -77,16 +77,15 @@ class AsyncProducer:
             core.start()
         if core.is_closed or core.transactions is not None:
             core.check_sendable()
-        formed = core.intake.form(topic, value, key, headers, partition, timestamp_ms)
-        try:
-            delivery = core.intake.place(formed)
-        except StaleMetadataError:
-            delivery = None
+        delivery = core.intake.put(topic, value, key, headers, partition, timestamp_ms)
         if delivery is None:
+            formed = core.intake.form(topic, value, key, headers, partition, timestamp_ms)
             delivery = await self._place(formed)
+            self._unyielded += formed[2]
+        else:
+            self._unyielded += len(value) + RECORD_OVERHEAD
         if self._send_waits:
             await delivery
-        self._unyielded += formed[2]
         if self._unyielded >= self._yield_size:
             self._unyielded = 0
             await asyncio.sleep(0)  # who sends in a loop lets the sender send
@@ -117,7 +116,9 @@ class AsyncProducer:
             core.check_sendable()
             if core.config.buffer_full == "drop":
                 return failed_delivery(TopicPartition(formed[0], -1), core.dropped(formed))
-            if core.config.buffer_full == "raise" or not await core.accumulator.room(formed[2], deadline.left_seconds()):
+            if core.config.buffer_full == "raise" or not await core.accumulator.room(
+                formed[2], deadline.left_seconds()
+            ):
                 raise core.no_room(formed)
 
     async def flush(self, timeout_ms: float = -1) -> None:

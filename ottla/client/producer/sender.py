@@ -236,6 +236,9 @@ class Sender:
         if line.is_connecting:
             line.is_connecting = False
             self._look.set()
+        batches = [each for each in batches if each.outcome is None]
+        if not batches:
+            return {}  # given up while there was no connection: who was told so must not find them written
         version = version_of(peer, ProduceRequest)
         if (version_max := gate.version_max(peer)) is not None:
             version = min(version, version_max)

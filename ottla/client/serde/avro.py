@@ -9,7 +9,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any, NamedTuple
 
-from ottla.client.serde.avro_check import check_nesting, checker
+from ottla.client.serde.avro_check import check_nesting, check_value, checker
 from ottla.client.serde.extras import library
 from ottla.client.serde.reading import ReadSchemas
 from ottla.client.serde.schema_registry import (
@@ -130,9 +130,15 @@ class AvroSerializer:
             value = self._to_dict(value)
         if self._parsed.is_plain_bytes:
             return self._written.frame(topic, headers, bytes(value))
+        check = self._parsed.check
+        if check is not None:
+            check_value(value)
         out = BytesIO()
         self._write(out, self._parsed.schema, value)
-        return self._written.frame(topic, headers, out.getvalue())
+        payload = out.getvalue()
+        if check is not None:
+            check(payload)  # what is written can be read
+        return self._written.frame(topic, headers, payload)
 
 
 class AvroDeserializer:

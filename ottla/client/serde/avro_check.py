@@ -1,6 +1,6 @@
-"""What Avro's reader must not be shown: bytes of a record that would cost far more than they weigh.
+"""What Avro's library must not be shown: bytes of a record that would cost far more than they weigh.
 
-The reader is quick because it is written in C and trusts its input. It overflows the stack where a schema that
+The library is quick because it is written in C and trusts its input. It overflows the stack where a schema that
 contains itself is nested some thousand times; it makes a list of a billion nulls from six bytes; it takes minutes for
 a decimal of a megabyte. Schemas in which that can be are walked first, without making anything. Others are not.
 """
@@ -11,6 +11,7 @@ from typing import Any
 DEPTH_MAX = 100  # of a type within itself, in a record; the reader's stack ends at some thousand
 ITEMS_MAX = 1_000_000  # in arrays of one record, of items that may take no bytes
 DECIMAL_BYTES_MAX = 4096  # nearly 10,000 digits
+VALUE_DEPTH_MAX = 500  # of dicts and lists in each other, in a value to write
 SCHEMA_DEPTH_MAX = 200  # of a schema as it is written
 _VARINT_BYTES_MAX = 10
 
@@ -29,9 +30,27 @@ def checker(schema: Any, named: Mapping[str, Any]) -> Callable[[bytes], None] | 
 
     def check(data: bytes) -> None:
         walks.items = 0
-        walk(data, 0, 0)
+        try:
+            walk(data, 0, 0)
+        except RecursionError:
+            raise ValueError("a record that is nested too deeply") from None
 
     return check
+
+
+def check_value(value: Any) -> None:
+    """Raises ValueError for a value that is nested too deeply to be written: the writer's stack ends as well."""
+    level, depth = [value], 0
+    while level:
+        if depth > VALUE_DEPTH_MAX:
+            raise ValueError(f"a value that is nested more than {VALUE_DEPTH_MAX} deep")
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, Mapping):
+                inner += each.values()
+            elif isinstance(each, list | tuple):
+                inner += each
+        level, depth = inner, depth + 1
 
 
 def check_nesting(schema: Any, depth: int = 0) -> None:

@@ -213,7 +213,11 @@ class Ottla:
         return list(self._consumer.assignment())
 
     def poll(self) -> list[Row]:
-        found = self._consumer.poll(POLL_SECONDS * 1000)
+        try:
+            found = self._consumer.poll(POLL_SECONDS * 1000)
+        except Exception as error:  # what it raises is for good
+            tell(failed=repr(error))
+            raise
         return [
             (each.topic, each.partition, each.offset, each.value.decode())
             for messages in found.values()

@@ -82,8 +82,8 @@ class OttlaClient:
         found: list[Record] = []
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while len(found) < count and time.monotonic() < deadline:
-            polled = _call(lambda: consumer.poll(500, max_records=count - len(found)))
-            for messages in polled.values():
+            left = count - len(found)
+            for messages in _call(lambda left=left: consumer.poll(500, max_records=left)).values():
                 found += [
                     Record(each.partition, each.key, each.value, each.headers, each.timestamp, each.offset)
                     for each in messages

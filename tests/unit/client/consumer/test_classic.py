@@ -197,6 +197,21 @@ def test_heartbeats_go_on_while_a_listener_runs():
     on_broker(test)
 
 
+def test_an_application_may_work_for_longer_than_its_session():
+    async def test(broker):
+        async with driven(broker.bootstrap_server, session_timeout_ms=300) as member:
+            await until(lambda: member.has)
+            await member.pause()
+            beaten = counted(member)
+            await until(lambda: len(beaten) > 12)
+            member.run()
+            async with driven(broker.bootstrap_server) as other:
+                await until(lambda: len(other.has) == len(member.has) == 2)
+            assert member.listener.events == ["assigned", "revoked", "assigned"]
+
+    on_broker(test)
+
+
 def test_an_application_that_does_not_poll_leaves_the_group_and_comes_back(caplog):
     async def test(broker):
         # The first is a little slower than the second, or both would go.
@@ -318,15 +333,36 @@ def test_a_topic_that_does_not_exist_is_waited_for():
     on_broker(test, auto_create_topics_enable="false")
 
 
+async def add_partitions(cluster, count):
+    wanted = CreatePartitionsRequest.Topic(name="t", count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=9000, validate_only=False)
+    answer = await cluster.ask_controller(request)
+    assert [row.error_code for row in answer.results] == [0]
+
+
 def test_the_leader_sees_partitions_that_were_added():
     async def test(broker):
         async with driven(broker.bootstrap_server, metadata_max_age_ms=50) as member:
             await until(lambda: member.has == {0, 1, 2, 3})
-            wanted = CreatePartitionsRequest.Topic(name="t", count=6, assignments=None)
-            request = CreatePartitionsRequest(topics=[wanted], timeout_ms=9000, validate_only=False)
-            answer = await member.cluster.ask_controller(request)
-            assert [row.error_code for row in answer.results] == [0]
+            await add_partitions(member.cluster, 6)
             await until(lambda: member.has == {0, 1, 2, 3, 4, 5})
+
+    on_broker(test)
+
+
+def test_a_static_leader_that_comes_back_leads_without_assigning_and_looks_after_the_group():
+    async def test(broker):
+        how = {"group_instance_id": "only", "metadata_max_age_ms": 50}
+        async with driven(broker.bootstrap_server, **how) as member:
+            await until(lambda: member.has == {0, 1, 2, 3})
+            generation = member.membership.group_metadata.generation_id
+            await member.leave()
+            assert member.listener.events == ["assigned", "revoked"]
+        async with driven(broker.bootstrap_server, **how) as again:
+            await until(lambda: again.has == {0, 1, 2, 3})
+            assert again.membership.group_metadata.generation_id == generation
+            await add_partitions(again.cluster, 6)
+            await until(lambda: again.has == {0, 1, 2, 3, 4, 5})
 
     on_broker(test)
 

@@ -199,7 +199,9 @@ PLAIN = {
 
 
 @pytest.mark.parametrize(
-    "schema", [EVERYTHING, PLAIN, {"type": "map", "values": ["null", "bytes"]}, LIST], ids=str
+    "schema",
+    [EVERYTHING, PLAIN, {"type": "map", "values": ["null", "bytes"]}, LIST],
+    ids=["everything", "plain", "map", "list"],
 )
 @settings(max_examples=150, deadline=None)
 @given(data=st.binary(max_size=60))
