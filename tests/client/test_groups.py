@@ -198,9 +198,8 @@ def test_a_pattern_finds_a_topic_that_is_made_later(server, name, how):
 def test_brokers_match_patterns_too(server, name):
     async def run():
         async with group_of(server, name, f"{name}.one") as group:
-            for _ in range(2):
-                await group.join(**CONSUMER, pattern=SubscriptionPattern(re.escape(name) + r"\..*"))
-            await group.shares(1, 1, partitions=2)
+            await group.join(**CONSUMER, pattern=SubscriptionPattern(re.escape(name) + r"\..*"))
+            await group.shares(2, partitions=2)
             await group.produce(10, partitions=2)
             await group.has_read_everything()
             assert all(not each.errors for each in group.members), group.told()

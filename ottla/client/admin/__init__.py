@@ -2,7 +2,8 @@
 
     admin blocking                       the client, on a loop and without one
     routes                               whom to ask, and what to wait for
-    topics partitions configs cluster log_dirs groups group_offsets share_offsets transactions acls quotas scram tokens
+    topics partitions compaction configs cluster log_dirs groups group_offsets share_offsets transactions acls
+    quotas scram tokens                  one area each
 
 Values are here by name, and imported when they are asked for: `from ottla.client.admin import NewTopic`.
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.cluster import QuorumInfo as QuorumInfo
     from ottla.client.admin.cluster import QuorumReplicaState as QuorumReplicaState
     from ottla.client.admin.cluster import UpgradeType as UpgradeType
+    from ottla.client.admin.compaction import CompactionStatus as CompactionStatus
     from ottla.client.admin.config_values import AlterConfigOp as AlterConfigOp
     from ottla.client.admin.config_values import AlterConfigOpType as AlterConfigOpType
     from ottla.client.admin.config_values import ConfigEntry as ConfigEntry
@@ -77,6 +79,7 @@ _PLACES = {
     "AsyncAdmin": "admin",
     "BrokerDescription": "cluster",
     "ClusterDescription": "cluster",
+    "CompactionStatus": "compaction",
     "ConfigEntry": "config_values",
     "ConfigResource": "config_values",
     "ConfigResourceType": "config_values",

@@ -14,6 +14,7 @@ from typing import Unpack
 from ottla.client.admin import (
     acls,
     cluster,
+    compaction,
     configs,
     group_offsets,
     groups,
@@ -68,6 +69,7 @@ class AsyncAdmin:
     alter_partition_reassignments = partitions.alter_partition_reassignments
     list_partition_reassignments = partitions.list_partition_reassignments
     list_offsets = partitions.list_offsets
+    compact_partitions = compaction.compact_partitions
 
     describe_configs = configs.describe_configs
     incremental_alter_configs = configs.incremental_alter_configs

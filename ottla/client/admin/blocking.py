@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 from ottla.client.admin import (
     acls,
     cluster,
+    compaction,
     configs,
     group_offsets,
     groups,
@@ -101,6 +102,7 @@ class Admin:
     alter_partition_reassignments = blocking(partitions.alter_partition_reassignments)
     list_partition_reassignments = blocking(partitions.list_partition_reassignments)
     list_offsets = blocking(partitions.list_offsets)
+    compact_partitions = blocking(compaction.compact_partitions)
 
     describe_configs = blocking(configs.describe_configs)
     incremental_alter_configs = blocking(configs.incremental_alter_configs)
