@@ -231,10 +231,16 @@ class Cluster:
             except TimeoutError:
                 if not deadline.is_over:
                     raise
+                last = last or self._silence()
             if not deadline.is_over:
                 await backoff.pause(deadline)
             if deadline.is_over:
                 raise self.too_late(failed, deadline, last) from last
+
+    def _silence(self) -> KafkaError | None:
+        """Who has let us wait for a connection."""
+        silent = ", ".join(map(str, self.connections.opening()))
+        return KafkaTimeoutError(f"no answer from {silent} yet") if silent else None
 
     @staticmethod
     def too_late(failed: str, deadline: Deadline, last: Exception | None) -> KafkaError:

@@ -85,6 +85,10 @@ class Connections:
         peer = self._open.get((address, purpose))
         return peer if peer is not None and peer.is_open else None
 
+    def opening(self) -> list[Address]:
+        """Where a connection is asked for that has not come about yet."""
+        return sorted({address for address, _ in self._opening})
+
     def drop(self, address: Address, purpose: str) -> None:
         """Close it at once; whatever waits for an answer on it is let down."""
         peer = self._open.pop((address, purpose), None)

@@ -148,5 +148,5 @@ def test_after_the_end_there_is_nothing_to_call(server):
 
 
 def test_nobody_there_is_said_in_time():
-    with pytest.raises(NoBrokersAvailable, match="127.0.0.1:1"):
+    with pytest.raises(NoBrokersAvailable, match=r"127\.0\.0\.1:1"):
         Consumer("t", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=200)

@@ -211,7 +211,7 @@ def test_a_batch_that_fails_its_checksum_is_named_and_can_be_passed():
                 consumer.assign([PARTITION])
                 assert await read(consumer, 5) == [0, 1, 2, 3, 4]
                 for _ in range(2):
-                    with pytest.raises(KafkaError, match="t-0 from offset 5 on.*seek to 10") as caught:
+                    with pytest.raises(KafkaError, match=r"t-0 from offset 5 on.*seek to 10") as caught:
                         await read(consumer, 1)
                     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
                 consumer.seek(PARTITION, 10)

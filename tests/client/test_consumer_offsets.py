@@ -26,9 +26,7 @@ START = int(time.time() * 1000) - 60_000
 def filled(server, new_topic):
     """A partition with values 0 to 9, written ten milliseconds apart from START on."""
     topic = new_topic()
-    produce(
-        server, topic, [{"value": b"%d" % each, "timestamp": START + 10 * each} for each in range(10)]
-    )
+    produce(server, topic, [{"value": b"%d" % each, "timestamp": START + 10 * each} for each in range(10)])
     return TopicPartition(topic, 0)
 
 
@@ -84,9 +82,9 @@ def test_what_makes_no_sense_is_refused(server, filled):
             consumer.assign([filled])
             with pytest.raises(KafkaError, match="offsets start at 0"):
                 consumer.seek(filled, -3)
-            with pytest.raises(IllegalStateError, match="no group.id"):
+            with pytest.raises(IllegalStateError, match=r"no group\.id"):
                 await consumer.commit()
-            with pytest.raises(IllegalStateError, match="no group.id"):
+            with pytest.raises(IllegalStateError, match=r"no group\.id"):
                 await consumer.committed(filled)
             with pytest.raises(IllegalStateError, match="unsubscribe"):
                 consumer.subscribe([filled.topic])
@@ -131,7 +129,9 @@ def test_commits_that_nobody_waits_for_stay_in_order_and_call_back(server, fille
         async with consumer_of(server, group_id=unused_name("g"), enable_auto_commit=False) as consumer:
             consumer.assign([filled])
             for offset in range(1, 8):
-                consumer.commit_async({filled: offset}, lambda offsets, error: called.append((offsets, error)))
+                consumer.commit_async(
+                    {filled: offset}, lambda offsets, error: called.append((offsets, error))
+                )
             future = consumer.commit_async({filled: 8})
             await future
             assert [(offsets[filled].offset, error) for offsets, error in called] == [

@@ -342,7 +342,11 @@ def test_interceptors_see_records_and_commits(server, new_topic):
 
     async def run():
         spy = Spy()
-        settings = {"group_id": unused_name("g"), "interceptors": [Broken(), spy], "enable_auto_commit": False}
+        settings = {
+            "group_id": unused_name("g"),
+            "interceptors": [Broken(), spy],
+            "enable_auto_commit": False,
+        }
         async with consumer_of(server, **settings) as consumer:
             consumer.assign([partition])
             assert values(await read(consumer, 2)) == [b"a", b"c"]

@@ -52,7 +52,8 @@ async def headers_of_batches(server: str, topic: str) -> list[Any]:
     host, _, port = server.rpartition(":")
     where = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     async with await connect(host, int(port)) as peer:
-        request = FetchRequest(topics=[FetchRequest.Topic(topic=topic, partitions=[where])])
+        topics = [FetchRequest.Topic(topic=topic, partitions=[where])]
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics)
         answer = await peer.send(request, 12)
         data = answer.responses[0].partitions[0].records
         return [header for _, header in iter_batches(bytes(data))]

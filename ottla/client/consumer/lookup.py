@@ -153,7 +153,9 @@ class OffsetLookup:
         rows: dict[str, OffsetForLeaderEpochRequest.Topic] = {}
         for (topic, number), each in wanted.items():
             row = rows.setdefault(topic, OffsetForLeaderEpochRequest.Topic(topic=topic, partitions=[]))
-            known = self._cluster.metadata.partition(TopicPartition(topic, number))  # perhaps newer than `wanted`
+            known = self._cluster.metadata.partition(
+                TopicPartition(topic, number)
+            )  # perhaps newer than `wanted`
             current = max(each.leader_epoch, -1 if known is None else known.leader_epoch)
             row.partitions.append(
                 OffsetForLeaderEpochRequest.Topic.Partition(

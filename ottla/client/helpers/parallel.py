@@ -111,8 +111,7 @@ class AsyncParallel:
             while not self._is_ending and (count is None or read < count):
                 read += await self._read(None if count is None else count - read)
                 self._crew.call()
-                if time.monotonic() >= self._next_commit:
-                    await self._commit()
+                await self._commit_if_due()
             await self._finish()
             error = self._crew.error
         finally:
@@ -184,6 +183,7 @@ class AsyncParallel:
                     break
             await self._stay_member()
             await self._crew.wait(_BLOCKED_POLL_MS)
+            await self._commit_if_due()
         await self._commit()
 
     async def _stay_member(self) -> None:
@@ -205,6 +205,10 @@ class AsyncParallel:
         await go_back(self._consumer, marks)
 
     # --- offsets ----------------------------------------------------------------------------------------------------
+
+    async def _commit_if_due(self) -> None:
+        if time.monotonic() >= self._next_commit:
+            await self._commit()
 
     async def _commit(self, partitions: Partitions | None = None) -> None:
         if partitions is None:

@@ -72,7 +72,7 @@ def test_a_batch_that_is_cut_off_at_the_end_is_left_for_the_next_fetch():
 
 
 def test_a_piece_of_a_batch_alone_is_too_large_for_old_brokers():
-    with pytest.raises(KafkaError, match="max.partition.fetch.bytes") as caught:
+    with pytest.raises(KafkaError, match=r"max\.partition\.fetch\.bytes") as caught:
         fetched(batch(0, [b"a"])[:-1]).take(1)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
@@ -102,7 +102,7 @@ def test_a_batch_that_fails_its_checksum_raises_until_somebody_seeks():
     source = fetched(batch(0, [b"a", b"b"]) + bytes(bad) + batch(4, [b"e"]))
     assert [each.value for each in source.take(500)] == [b"a", b"b"]
     for _ in range(2):
-        with pytest.raises(KafkaError, match="t-0 from offset 2 on.*seek to 4 to go past") as caught:
+        with pytest.raises(KafkaError, match=r"t-0 from offset 2 on.*seek to 4 to go past") as caught:
             source.take(500)
         assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
         assert source.next_offset == 2 and not source.is_done
