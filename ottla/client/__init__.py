@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from ottla.client.admin.blocking import Admin as Admin
     from ottla.client.consumer.blocking import Consumer as Consumer
     from ottla.client.consumer.consumer import AsyncConsumer as AsyncConsumer
+    from ottla.client.consumer.subscription_pattern import SubscriptionPattern as SubscriptionPattern
+    from ottla.client.listener import RebalanceListener as RebalanceListener
     from ottla.client.producer.blocking import Producer as Producer
     from ottla.client.producer.producer import AsyncProducer as AsyncProducer
     from ottla.client.records import ConsumerRecord as ConsumerRecord
+    from ottla.client.records import GroupMetadata as GroupMetadata
     from ottla.client.records import OffsetAndMetadata as OffsetAndMetadata
+    from ottla.client.records import OffsetAndTimestamp as OffsetAndTimestamp
+    from ottla.client.records import ProducerRecord as ProducerRecord
     from ottla.client.records import RecordMetadata as RecordMetadata
+    from ottla.core.errors import KafkaError as KafkaError
     from ottla.core.ids import TopicPartition as TopicPartition
 
 _PLACES = {
@@ -35,6 +41,12 @@ _PLACES = {
     "OffsetAndMetadata": "ottla.client.records",
     "RecordMetadata": "ottla.client.records",
     "TopicPartition": "ottla.core.ids",
+    "RebalanceListener": "ottla.client.listener",
+    "SubscriptionPattern": "ottla.client.consumer.subscription_pattern",
+    "GroupMetadata": "ottla.client.records",
+    "OffsetAndTimestamp": "ottla.client.records",
+    "ProducerRecord": "ottla.client.records",
+    "KafkaError": "ottla.core.errors",
 }
 
 __all__ = [
@@ -44,9 +56,15 @@ __all__ = [
     "AsyncProducer",
     "Consumer",
     "ConsumerRecord",
+    "GroupMetadata",
+    "KafkaError",
     "OffsetAndMetadata",
+    "OffsetAndTimestamp",
     "Producer",
+    "ProducerRecord",
+    "RebalanceListener",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 

@@ -16,7 +16,7 @@ from ottla.client.errors import (
 from ottla.client.records import OffsetAndMetadata, OffsetAndTimestamp
 from ottla.core.errors import KafkaError
 from ottla.core.ids import TopicPartition
-from tests.client.conftest import unused_name
+from tests.client.conftest import create_topic, unused_name
 from tests.client.test_consumer_reading import consumer_of, produce, read, values
 
 START = int(time.time() * 1000) - 60_000
@@ -280,3 +280,22 @@ def test_an_open_transaction_that_commits_offsets_is_waited_for(server, filled):
 
     asyncio.run(run())
     member.close()
+
+
+def test_a_topic_that_was_made_anew_can_be_committed_for(server, new_topic):
+    """Committed offsets go under the topic's id in new versions: the old one is nobody's by now."""
+    topic = new_topic()
+    partition = TopicPartition(topic, 0)
+    admin = AdminClient({"bootstrap.servers": server})
+
+    async def run():
+        async with consumer_of(server, group_id=unused_name("g"), enable_auto_commit=False) as consumer:
+            consumer.assign([partition])
+            await consumer.commit({partition: 1})
+            assert consumer._running.cluster.metadata.topic_id(topic).int
+            await asyncio.to_thread(lambda: admin.delete_topics([topic])[topic].result(30))
+            await create_topic(server, topic)
+            await consumer.commit({partition: 2})
+            assert (await consumer.committed(partition)).offset == 2
+
+    asyncio.run(run())

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ottla.client import Consumer, Producer, TopicPartition
+from ottla.testing.cluster import Cluster
 from tests.client.conftest import create_topic, unused_name
 from tests.interop.brokers import eventually
 
@@ -217,3 +218,13 @@ def test_orders_are_written_though_no_broker_is_at_their_site(server, new_topic)
     topic = new_topic(2)
     seen = Example("custom_partitioner", server, topic).run(6)
     assert len(seen) == 6 and seen[0].startswith("berlin/customer-0 is at offset 0")
+
+
+def test_orders_are_written_at_the_site_of_their_customer():
+    with Cluster(nodes=2, racks=["berlin", "tokyo"]) as cluster:
+        cluster.create_topic("orders", partitions=4, replication_factor=1)
+        sites = {number: ("berlin", "tokyo")[cluster.leader("orders", number) - 1] for number in range(4)}
+        seen = Example("custom_partitioner", cluster.bootstrap_servers, "orders").run(20)
+        assert len(seen) == 20 and len(set(sites.values())) == 2
+        for line in seen:
+            assert line.startswith(sites[int(line.split()[-1])] + "/"), line

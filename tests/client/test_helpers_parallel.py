@@ -19,8 +19,17 @@ from ottla.core.errors import ConfigError
 from tests.client.conftest import create_topic, unused_name
 from tests.interop.brokers import eventually
 
-BY_HAND: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+BY_HAND: dict[str, Any] = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "heartbeat_interval_ms": 200,  # members hear soon of each other
+}
 KEYS = 5
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "eager": {"partition_assignment_strategy": ["range"]},
+    "cooperative": {"partition_assignment_strategy": ["cooperative-sticky"]},
+    "consumer": {"group_protocol": "consumer"},
+}
 
 
 @asynccontextmanager
@@ -136,14 +145,13 @@ def test_reading_stops_while_there_is_no_room(server, new_topic):
     asyncio.run(run())
 
 
-def test_members_come_and_go_and_nothing_is_done_twice_or_lost(server, new_topic):
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_members_come_and_go_and_nothing_is_done_twice_or_lost(server, new_topic, protocol):
     topic = new_topic(4)
 
     async def run() -> None:
         seen: Counter[int] = Counter()
         owners: list[set[int]] = [set(), set()]
-        total = 400
-        await fill(server, topic, total, 4)
         works: list[AsyncParallel] = []
 
         async def member(number: int, reader: AsyncConsumer) -> None:
@@ -151,26 +159,29 @@ def test_members_come_and_go_and_nothing_is_done_twice_or_lost(server, new_topic
                 await asyncio.sleep(0)
                 seen[int(record.value)] += 1
                 owners[number].add(record.partition)
-                while len(seen) > total // 2 and not all(owners):  # the second one finds something to do
-                    await asyncio.sleep(0.005)
 
-            work = AsyncParallel(reader, handle, in_flight_max=50, finish_ms=100)
+            work = AsyncParallel(reader, handle, in_flight_max=50)
             works.append(work)
             await work.subscribe([topic])
             await work.run()
 
-        group = unused_name("group")
-        async with consumer(server, group_id=group) as one, consumer(server, group_id=group) as two:
-            first = asyncio.create_task(member(0, one))
-            await until(lambda: len(seen) > 20)
-            second = asyncio.create_task(member(1, two))
-            await until(lambda: len(seen) == total)
+        group, sent = unused_name("group"), 0
+        settings = {"group_id": group, **PROTOCOLS[protocol]}
+        async with consumer(server, **settings) as one, consumer(server, **settings) as two:
+            tasks = [asyncio.create_task(member(0, one))]
+            async with AsyncProducer(bootstrap_servers=server) as producer:
+                while not all(owners):  # the work goes on while the second one comes
+                    await producer.send_and_wait(topic, b"%d" % sent, key=b"%d" % (sent % 20))
+                    sent += 1
+                    if len(seen) > 20 and len(tasks) == 1:
+                        tasks.append(asyncio.create_task(member(1, two)))
+            await until(lambda: len(seen) == sent)
             for work in works:
                 work.stop()
-            await asyncio.gather(first, second)
+            await asyncio.gather(*tasks)
             ends = await one.end_offsets([TopicPartition(topic, number) for number in range(4)])
             assert {each: await committed(one, topic, each.partition) for each in ends} == ends
-        assert len(seen) == total and all(owners)
+        assert set(seen.values()) == {1}
 
     asyncio.run(run())
 
@@ -281,6 +292,24 @@ def test_a_run_that_is_cancelled_leaves_nothing_behind(server, new_topic):
     asyncio.run(run())
 
 
+def test_a_handler_that_cancels_itself_is_an_error(server, new_topic):
+    topic = new_topic()
+
+    async def run() -> None:
+        await fill(server, topic, 1)
+
+        async def handle(record: ConsumerRecord) -> None:
+            raise asyncio.CancelledError
+
+        async with consumer(server) as reader:
+            work = AsyncParallel(reader, handle)
+            await work.subscribe([topic])
+            with pytest.raises(IllegalStateError, match="offset 0 of"):
+                await work.run(1)
+
+    asyncio.run(run())
+
+
 # --- threads --------------------------------------------------------------------------------------------------------
 
 
@@ -329,6 +358,39 @@ def test_threads_try_again_and_write_dead_letters(server, new_topic):
         assert letters.getone().value == b"7"
 
 
+def test_partitions_move_between_threads_too(server, new_topic):
+    topic, group = new_topic(4), unused_name("group")
+    seen: Counter[int] = Counter()
+    owners: list[set[int]] = [set(), set()]
+    works: list[Parallel] = []
+
+    def member(number: int) -> None:
+        def handle(record: ConsumerRecord) -> None:
+            seen[int(record.value)] += 1
+            owners[number].add(record.partition)
+
+        with Consumer(bootstrap_servers=server, group_id=group, **BY_HAND) as reader:
+            work = Parallel(reader, handle, workers=3)
+            works.append(work)
+            work.subscribe([topic])
+            work.run()
+
+    sent, threads = 0, [threading.Thread(target=member, args=(number,)) for number in (0, 1)]
+    threads[0].start()
+    with Producer(bootstrap_servers=server) as producer:
+        while not all(owners):
+            producer.send(topic, b"%d" % sent, key=b"%d" % (sent % 20)).get()
+            sent += 1
+            if len(seen) > 20 and threads[1].ident is None:
+                threads[1].start()
+    assert eventually(lambda: len(seen) == sent)
+    for work in works:
+        work.stop()
+    for thread in threads:
+        thread.join()
+    assert set(seen.values()) == {1}
+
+
 def test_a_record_that_waits_for_its_next_attempt_does_not_hold_up_the_end(server, new_topic):
     topic = new_topic()
     asyncio.run(fill(server, topic, 5))
@@ -369,6 +431,20 @@ def test_records_that_cannot_be_read_are_passed_on_and_passed_over(server, new_t
             assert work.run(3) == 3
             assert reader.committed(TopicPartition(topic, 0)).offset == 3
     assert sorted(seen) == [1, 3]
+
+
+def test_a_handler_that_wants_to_end_the_program_ends_the_work(server, new_topic):
+    topic = new_topic()
+    asyncio.run(fill(server, topic, 1))
+
+    def handle(record: ConsumerRecord) -> None:
+        raise SystemExit(1)
+
+    with blocking(server) as reader:
+        work = Parallel(reader, handle)
+        work.subscribe([topic])
+        with pytest.raises(IllegalStateError, match="SystemExit"):
+            work.run(1)
 
 
 def test_what_could_not_work_is_refused(server, new_topic):

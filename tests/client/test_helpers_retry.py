@@ -16,8 +16,17 @@ from ottla.client.helpers.retry_topics import AsyncRetryTopics, RetryPlan, Retry
 from ottla.core.errors import ConfigError, KafkaError
 from tests.client.conftest import create_topic, unused_name
 
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "eager": {"partition_assignment_strategy": ["range"]},
+    "cooperative": {"partition_assignment_strategy": ["cooperative-sticky"]},
+    "consumer": {"group_protocol": "consumer"},
+}
 SOON = Attempts(count=1000, first_pause_ms=1, pause_ms_max=5)
-BY_HAND: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+BY_HAND: dict[str, Any] = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "heartbeat_interval_ms": 200,  # members hear soon of each other
+}
 
 
 @asynccontextmanager
@@ -169,7 +178,10 @@ def test_a_record_that_cannot_be_read_becomes_a_dead_letter_with_its_bytes(serve
     asyncio.run(run())
 
 
-def test_a_partition_that_moves_while_its_record_waits_is_not_worked_on_twice_at_once(server, new_topic):
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_partition_that_moves_while_its_record_waits_is_not_worked_on_twice_at_once(
+    server, new_topic, protocol
+):
     topic = new_topic(2)
 
     async def run() -> None:
@@ -193,11 +205,8 @@ def test_a_partition_that_moves_while_its_record_waits_is_not_worked_on_twice_at
             works.append(work)
             await work.run()
 
-        group = unused_name("group")
-        async with (
-            consumer(server, topic, group_id=group) as one,
-            consumer(server, topic, group_id=group) as two,
-        ):
+        settings = {"group_id": unused_name("group"), **PROTOCOLS[protocol]}
+        async with consumer(server, topic, **settings) as one, consumer(server, topic, **settings) as two:
             first = asyncio.create_task(member(0, one))
             while len(done) < 10:  # both partitions are stuck in the middle
                 await asyncio.sleep(0.01)

@@ -86,8 +86,7 @@ class CommittedOffsets:
             for key, code in errors.items()
         ]
         found.sort(key=lambda error: isinstance(error, RetriableError))  # what will not pass first
-        if any(isinstance(error, StaleMetadataError) for error in found):
-            self._cluster.forget_coordinator(GROUP, self.group_id)
+        self._forget({each.topic for each in errors}, found)
         raise found[0]
 
     def _refused(self, code: int) -> KafkaError:
@@ -134,7 +133,7 @@ class CommittedOffsets:
             for row in topic.partitions:
                 partition = TopicPartition(name, row.partition_index)
                 if row.error_code:
-                    self._raise_for_group(row.error_code, f" for {partition}")
+                    self._raise_for_group(row.error_code, f" for {partition}", [name])
                 place = OffsetAndMetadata(
                     row.committed_offset, row.metadata or "", row.committed_leader_epoch
                 )
@@ -163,10 +162,9 @@ class CommittedOffsets:
             group.member_id, group.member_epoch = member.member_id, member.generation_id
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
-    def _raise_for_group(self, code: int, what: str = "") -> None:
+    def _raise_for_group(self, code: int, what: str = "", topics: Iterable[str] = ()) -> None:
         error = KafkaError.of(code, f"the committed offsets of the group {self.group_id!r}{what}")
-        if isinstance(error, StaleMetadataError):
-            self._cluster.forget_coordinator(GROUP, self.group_id)
+        self._forget(topics, [error])
         if code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             raise RetriableError(error.code, error.detail)  # a heartbeat or a join will tell us who we are
         raise error
@@ -184,6 +182,15 @@ class CommittedOffsets:
             await self._cluster.refresh(unknown)
         ids = {name: metadata.topic_id(name) for name in topics}
         return (version, ids) if all(each.int for each in ids.values()) else (_IDS_SINCE - 1, {})
+
+    def _forget(self, topics: Iterable[str], errors: Iterable[KafkaError]) -> None:
+        """What turned out to be old is asked for again next time: who coordinates, and under which ids topics go."""
+        for error in errors:
+            if error.code == ErrorCode.UNKNOWN_TOPIC_ID:
+                for name in topics:
+                    self._cluster.metadata.topics.pop(name, None)
+            elif isinstance(error, StaleMetadataError):
+                self._cluster.forget_coordinator(GROUP, self.group_id)
 
     async def _ask(self, request: object, version: int) -> Any:
         return await self._cluster.ask_coordinator(GROUP, self.group_id, request, version=version)

@@ -10,7 +10,8 @@ import time
 from collections.abc import Collection
 from typing import Protocol
 
-from ottla.client.helpers.attempts import Attempts, Handler, OnExhausted, attempted
+from ottla.client.errors import IllegalStateError
+from ottla.client.helpers.attempts import Attempts, Handler, OnExhausted, attempted, named
 from ottla.client.helpers.backlog import Backlog, Item
 from ottla.client.helpers.faces import drive
 from ottla.core.ids import TopicPartition
@@ -48,25 +49,31 @@ class TaskCrew:
         self._work = (handler, attempts, on_exhausted)
         self._tasks: dict[asyncio.Task[None], Item] = {}
         self._news = asyncio.Event()
+        self._is_closed = False
         self.error: Exception | None = None
 
     def call(self) -> None:
-        while (
-            self.error is None
-            and len(self._tasks) < self._size
-            and (item := self._backlog.take()) is not None
-        ):
+        while self.error is None and not self._is_closed and len(self._tasks) < self._size:
+            item = self._backlog.take()
+            if item is None:
+                break
             task = asyncio.create_task(attempted(item.record, *self._work, _sleep))
             self._tasks[task] = item
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         item = self._tasks.pop(task)
-        error = None if task.cancelled() else task.exception()
-        if task.cancelled() or error is not None:
-            self._backlog.abandon(item)
+        error: BaseException | None
+        if not task.cancelled():
+            error = task.exception()
+        elif self._is_closed or not self._backlog.is_current(item):
+            error = asyncio.CancelledError()  # it was us
         else:
+            error = IllegalStateError(f"{named(item.record)} was cancelled by its handler")
+        if error is None:
             self._backlog.finish(item)
+        else:
+            self._backlog.abandon(item)
         if isinstance(error, Exception) and self.error is None:
             self.error = error
         self._news.set()
@@ -86,6 +93,7 @@ class TaskCrew:
                 task.cancel()
 
     async def close(self) -> None:
+        self._is_closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -152,6 +160,8 @@ class ThreadCrew:
             drive(attempted(item.record, *self._work, pause))
         except Exception as error:
             return error
+        except BaseException as error:  # SystemExit: this thread would be missed, and nobody told why
+            return IllegalStateError(f"{named(item.record)} ended with {error!r}")
         return None
 
     def _is_useless(self, item: Item) -> bool:
