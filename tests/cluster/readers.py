@@ -1,6 +1,6 @@
 """Our own clients at work on a cluster that loses brokers: one writes without a pause, others read, alone or in groups.
 
-Everybody notes what was acknowledged, read and committed. A stay is the time that one reader has one partition. Within a
+Everybody notes what was acknowledged, read and committed. A stay is the time that one reader has one partition. In a
 stay offsets have no gap and no repetition; a stay begins where the group committed last, or between there and where
 others have read to. So nothing is skipped, nothing goes backwards, and what is read twice was not committed.
 """
@@ -65,11 +65,15 @@ class Writer(Worker):
 
     def work(self) -> None:
         numbers = itertools.count()
-        with Producer(bootstrap_servers=self._servers, acks="all", buffer_max_records=BUFFERED_MAX) as producer:
+        with Producer(
+            bootstrap_servers=self._servers, acks="all", buffer_max_records=BUFFERED_MAX
+        ) as producer:
             while not self.is_over.wait(PAUSE_SECONDS):
                 for number in itertools.islice(numbers, SENT_AT_ONCE):
                     delivery = producer.send(self._topic, b"%d" % number, key=b"%d" % (number % KEYS))
-                    delivery.add_callback(lambda where, n=number: self._note(n, where.partition, where.offset))
+                    delivery.add_callback(
+                        lambda where, n=number: self._note(n, where.partition, where.offset)
+                    )
                     delivery.add_errback(self.failures.append)
 
     def _note(self, number: int, partition: int, offset: int) -> None:

@@ -3,7 +3,6 @@ nothing is read twice unless the group gave it to somebody else before it was co
 
 import itertools
 import re
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -191,15 +190,26 @@ def rewind(consumer: Consumer) -> None:
             consumer.seek_to_beginning(partition)
 
 
+def committed_values(cluster: Cluster, topic: str) -> list[int]:
+    """All that a reader of committed records finds up to the end."""
+    how = {"isolation_level": "read_committed", "auto_offset_reset": "none"}
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, **how) as consumer:
+        places = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(places)
+        consumer.seek_to_beginning()
+        ends, found = consumer.end_offsets(places), []
+        while any(consumer.position(each) < end for each, end in ends.items()):
+            for records in consumer.poll(1_000).values():
+                found += [int(record.value) for record in records]
+    return found
+
+
 def test_a_pipeline_of_transactions_brings_each_input_exactly_once(cluster):
     source, target = new_topic(cluster, 2), new_topic(cluster, 2)
-    servers = cluster.bootstrap_servers
     group_id, id = placed(f"pipes-{source}", 1), placed(f"pipe-{source}", 2)
-    reads = {"auto_offset_reset": "none", "isolation_level": "read_committed"}
     with (
-        Writer(servers, source) as writer,
+        Writer(cluster.bootstrap_servers, source) as writer,
         Pipeline(cluster, source, target, group_id, id) as pipeline,
-        reading_values(servers, target, **reads) as out,
     ):
 
         def go_on() -> None:
@@ -210,6 +220,112 @@ def test_a_pipeline_of_transactions_brings_each_input_exactly_once(cluster):
         for place in ((target, 0), (TRANSACTIONS, 2), (OFFSETS, 1)):
             kill(cluster, cluster.leader(*place), go_on)
         writer.stop()
-        assert eventually(lambda: len(out.values) >= len(writer.acknowledged)), pipeline.spoilt[-3:]
+        wanted = sorted(writer.acknowledged)
+        assert eventually(lambda: len(committed_values(cluster, target)) >= len(wanted)), pipeline.spoilt[-3:]
         pipeline.stop()
-    assert sorted(out.values) == sorted(writer.acknowledged)
+    assert sorted(committed_values(cluster, target)) == wanted
+
+
+# --- near replicas ------------------------------------------------------------------------------------------------
+
+
+def bytes_read(cluster: Cluster, broker: int, topic: str) -> float:
+    """What consumers have fetched of a topic from a broker, as it counts itself."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{cluster.node(broker).http_port}/metrics") as page:
+        text = page.read().decode()
+    found = re.search(rf'^ottla_topic_bytes_out_total{{topic="{topic}"}} (\S+)$', text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def test_a_reader_turns_to_the_replica_in_its_rack_and_to_the_leader_when_that_dies(cluster):
+    topic = new_topic(cluster, 1)
+    leader = cluster.leader(topic)
+    near = next(each for each in BROKERS if each not in (leader, cluster.controller()))
+    how = {"client_rack": RACKS[near - 1], "auto_offset_reset": "none"}
+    servers = cluster.bootstrap_servers
+    with Writer(servers, topic) as writer, reading(servers, topic, 1, **how) as readers:
+
+        def go_on() -> None:
+            writer.goes_on()
+            readers.goes_on(writer)
+
+        go_on()
+        assert bytes_read(cluster, near, topic) > 0
+        before = bytes_read(cluster, leader, topic)
+        go_on()
+        assert bytes_read(cluster, leader, topic) == before, "it is all read nearby"
+        cluster.kill(near)
+        go_on()
+        assert bytes_read(cluster, leader, topic) > before
+        cluster.start(near)
+        cluster.wait_until_healthy()
+        assert eventually(lambda: bytes_read(cluster, near, topic) > 0), "it does not come back"
+        writer.stop()
+        readers.goes_on(writer)
+    writer.check_log(readers.records)
+    assert not readers.repeated and not readers.errors
+
+
+# --- all brokers --------------------------------------------------------------------------------------------------
+
+
+def test_nobody_notices_that_all_brokers_are_restarted(cluster, topic):
+    servers = cluster.bootstrap_servers
+    with ExitStack() as stack:
+        writer = stack.enter_context(Writer(servers, topic))
+        everybody: list[Readers] = [stack.enter_context(reading(servers, topic, PARTITIONS))]
+        everybody += [
+            stack.enter_context(Group(servers, topic, f"{kind}-{topic}", **how).joined(2))
+            for kind, how in KINDS.items()
+        ]
+
+        def go_on() -> None:
+            writer.goes_on()
+            for readers in everybody:
+                readers.goes_on(writer)
+
+        go_on()
+        stays = [readers.stay_count for readers in everybody]
+        told = [list(readers.errors) for readers in everybody]
+        repeated = [len(readers.repeated) for readers in everybody]
+        for broker in BROKERS:
+            cluster.restart(broker)
+            cluster.wait_until_healthy()
+            go_on()
+        assert [readers.stay_count for readers in everybody] == stays, "no group has rebalanced"
+        assert [readers.errors for readers in everybody] == told
+        assert [len(readers.repeated) for readers in everybody] == repeated
+        writer.stop()
+        for readers in everybody:
+            readers.goes_on(writer)
+    for readers in everybody:
+        writer.check_log(readers.records)
+
+
+def test_clients_outlast_a_time_without_any_broker(cluster, topic):
+    """One of their bootstrap servers was never there."""
+    servers = f"127.0.0.1:1,{cluster.bootstrap_servers}"
+    with ExitStack() as stack:
+        writer = stack.enter_context(Writer(servers, topic))
+        everybody: list[Readers] = [stack.enter_context(reading(servers, topic, PARTITIONS))]
+        everybody += [
+            stack.enter_context(Group(servers, topic, f"{kind}-{topic}", **how).joined(1))
+            for kind, how in KINDS.items()
+        ]
+
+        def go_on() -> None:
+            writer.goes_on()
+            for readers in everybody:
+                readers.goes_on(writer)
+
+        go_on()
+        with ThreadPoolExecutor(len(BROKERS)) as pool:
+            list(pool.map(cluster.kill, BROKERS))
+            list(pool.map(cluster.start, BROKERS))
+        go_on()
+        writer.stop()
+        for readers in everybody:
+            readers.goes_on(writer)
+    for readers in everybody:
+        writer.check_log(readers.records)
+        assert not readers.errors

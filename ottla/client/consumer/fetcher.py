@@ -66,6 +66,8 @@ class Fetcher:
         self._is_awaited = False
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        """Not asked of the timer: uvloop's for what is due at once does not know."""
         self.error: KafkaError | None = None
         """No broker will ever talk to us."""
 
@@ -136,10 +138,11 @@ class Fetcher:
         return True
 
     def _fetch_at(self, when: float) -> None:
-        if self._timer is not None and not self._timer.cancelled() and self._timer.when() <= when:
-            return
         if self._timer is not None:
+            if self._timer_at <= when:
+                return
             self._timer.cancel()
+        self._timer_at = when
         self._timer = asyncio.get_running_loop().call_at(when, self._timed_fetch)
 
     def _timed_fetch(self) -> None:

@@ -177,6 +177,7 @@ class Accumulator:
         """No room is left, for good: what is added from now on would stay for ever."""
         with self.lock:
             self._bytes_max = -1
+        self.release(())  # whoever waits for room looks again, and finds out
 
     def slept(self) -> None:
         """The sender is about to look: what is added from now on wakes it again."""
@@ -210,9 +211,9 @@ class Accumulator:
             fn()
 
     def wait_for_room(self, size: int, seconds: float | None) -> bool:
-        """Wait in this thread until a record of that size fits."""
+        """Wait in this thread until a record of that size fits, or none ever will."""
         with self._room:
-            return self._room.wait_for(lambda: self._fits(size), seconds)
+            return self._room.wait_for(lambda: self._is_worth_a_try(size), seconds)
 
     async def room(self, size: int, seconds: float | None) -> bool:
         """The same on the event loop."""
@@ -220,7 +221,7 @@ class Accumulator:
         self._room_waiters.add(changed.set)
         try:
             async with asyncio.timeout(seconds):
-                while not self._fits(size):
+                while not self._is_worth_a_try(size):
                     changed.clear()
                     await changed.wait()
                 return True
@@ -229,5 +230,6 @@ class Accumulator:
         finally:
             self._room_waiters.discard(changed.set)
 
-    def _fits(self, size: int) -> bool:
-        return self.used_bytes + size <= self._bytes_max and self.used_records < self._count_max
+    def _is_worth_a_try(self, size: int) -> bool:
+        is_room = self.used_bytes + size <= self._bytes_max and self.used_records < self._count_max
+        return is_room or self._bytes_max < 0

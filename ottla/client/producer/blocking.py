@@ -91,6 +91,9 @@ class Producer:
             limit = self._core.config.delivery_timeout_ms if timeout is None else timeout * 1000
             try:
                 self._run(_closed(self._core, limit))
+            except BaseException:  # interrupted, as by Ctrl-C
+                self._run(self._core.ended())
+                raise
             finally:
                 atexit.unregister(self._at_exit)
                 self._thread.end()

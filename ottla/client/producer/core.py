@@ -41,6 +41,7 @@ class Core:
         self.sender = Sender(self.cluster, config, self.accumulator, self.gate, self.look)
         self.is_started = self.is_closed = False
         self.why_closed = "the producer was closed"
+        self._ending: asyncio.Task[None] | None = None
         self.dropped_records = 0
 
     def _gate(self) -> Gate:
@@ -182,9 +183,19 @@ class Core:
             if self.is_started:
                 await self._farewell(deadline)
         finally:
-            await self.sender.stop()
-            await self.gate.close()
-            await self.cluster.close()
+            self._ending = asyncio.ensure_future(self._end())
+            await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        await self.sender.stop()
+        await self.gate.close()
+        await self.cluster.close()
+
+    async def ended(self) -> None:
+        """Return when `close`, which may have been interrupted, has let go of everything."""
+        await self.close(Deadline(0))
+        if self._ending is not None:
+            await asyncio.wait((self._ending,))
 
     async def _farewell(self, deadline: Deadline) -> None:
         transactions = self.transactions
