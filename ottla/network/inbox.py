@@ -22,8 +22,10 @@ KEPT_BYTES_MAX = 4 * 1024 * 1024
 class Inbox:
     """Fill `room()`, say how much arrived, and take the frames that are complete."""
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self.frame_bytes_max = frame_bytes_max
+    def __init__(
+        self, frame_bytes_max: int = FRAME_BYTES_MAX, kept_bytes_max: int = KEPT_BYTES_MAX
+    ) -> None:
+        self.frame_bytes_max, self.kept_bytes_max = frame_bytes_max, kept_bytes_max
         self._received = memoryview(bytearray(RECEIVE_BYTES))
         self._large: memoryview | None = None
         """The frame that is on its way and does not fit."""
@@ -36,7 +38,7 @@ class Inbox:
 
     def recycle(self) -> None:
         """Nobody looks at the frames any more that have come so far: the memory of the last one may be used again."""
-        if self._lent is not None and len(self._lent) <= KEPT_BYTES_MAX:
+        if self._lent is not None and len(self._lent) <= self.kept_bytes_max:
             self._spare = self._lent
         self._lent = None
 

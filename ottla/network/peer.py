@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 import ottla
 from ottla.core.errors import ErrorCode, OttlaError, ProtocolError
 from ottla.core.types import Buffer
-from ottla.network.inbox import Inbox
+from ottla.network.inbox import KEPT_BYTES_MAX, Inbox
 from ottla.protocol.apis import Api, api_of
 from ottla.protocol.framing import FRAME_BYTES_MAX, RequestHeader, decode_response, encode_request
 from ottla.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
@@ -47,6 +47,8 @@ class PeerLimits(NamedTuple):
     in_flight_max: int = 1000
     frame_bytes_max: int = FRAME_BYTES_MAX
     timeout_ms: int = 30_000
+    kept_bytes_max: int = KEPT_BYTES_MAX
+    """Memory that stays between large answers, for those who `recycle`."""
 
 
 class _Asked:
@@ -123,7 +125,7 @@ class Peer(asyncio.BufferedProtocol):
         self._is_writable = True
         self._has_heard = False
         self._has_answered = False  # anything but ApiVersions, which every listener answers to everybody
-        self._inbox = Inbox(limits.frame_bytes_max)
+        self._inbox = Inbox(limits.frame_bytes_max, limits.kept_bytes_max)
 
     async def __aenter__(self) -> "Peer":
         return self

@@ -246,8 +246,17 @@ class Fetched:
         out += [
             make(
                 cls,
+                # Written out: to unpack what they share would take half as long again.
                 (
-                    *(topic, number, offset, timestamp, key, value, headers, kind, epoch),
+                    topic,
+                    number,
+                    offset,
+                    timestamp,
+                    key,
+                    value,
+                    headers,
+                    kind,
+                    epoch,
                     -1 if key is None else len(key),
                     -1 if value is None else len(value),
                 ),
