@@ -38,6 +38,9 @@ logger = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 """Far above any answer that was asked for: a broker may send more than `fetch.max.bytes`, if one batch is larger."""
+_KEPT_BYTES_MAX = 16 * 1024 * 1024 + 64 * 1024
+"""Of a connection that brings records, between two fetches: as much as 16 partitions give at a time, and what is around
+it. To receive 1 KB records into fresh pages takes as long as all the rest of reading them."""
 GENERAL, COORDINATOR, DATA = "general", "coordinator", "data"
 """Purposes: short questions; what belongs to a group or a transaction; records."""
 SESSION_SHARE = (0.85, 0.95)
@@ -51,7 +54,9 @@ class Connections:
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._limits = PeerLimits(
-            frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=config.socket_connection_setup_timeout_ms
+            frame_bytes_max=ANSWER_BYTES_MAX,
+            timeout_ms=config.socket_connection_setup_timeout_ms,
+            kept_bytes_max=_KEPT_BYTES_MAX,
         )
         self._tls = tls_context(config) if config.is_tls else None
         self._open: dict[tuple[Address, str], Peer] = {}

@@ -22,9 +22,7 @@ KEPT_BYTES_MAX = 4 * 1024 * 1024
 class Inbox:
     """Fill `room()`, say how much arrived, and take the frames that are complete."""
 
-    def __init__(
-        self, frame_bytes_max: int = FRAME_BYTES_MAX, kept_bytes_max: int = KEPT_BYTES_MAX
-    ) -> None:
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
         self.frame_bytes_max, self.kept_bytes_max = frame_bytes_max, kept_bytes_max
         self._received = memoryview(bytearray(RECEIVE_BYTES))
         self._large: memoryview | None = None

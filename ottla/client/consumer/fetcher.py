@@ -122,6 +122,10 @@ class Fetcher:
         if state.preferred_replica >= 0:
             if state.preferred_replica in brokers and now < state.preferred_until:
                 return state.preferred_replica
+            if state.preferred_replica not in brokers:
+                # The leader knows more than we do, and sends us there again until we do too.
+                self._refresh()
+                state.retry_at = now + self._config.retry_backoff_ms / _MS
             state.preferred_replica = -1
         return info.leader
 

@@ -194,8 +194,9 @@ class Core:
     async def ended(self) -> None:
         """Return when `close`, which may have been interrupted, has let go of everything."""
         await self.close(Deadline(0))
-        if self._ending is not None:
-            await asyncio.wait((self._ending,))
+        while self._ending is None:
+            await asyncio.sleep(0)  # it was interrupted just now, and is about to begin the end
+        await asyncio.wait((self._ending,))
 
     async def _farewell(self, deadline: Deadline) -> None:
         transactions = self.transactions
