@@ -31,7 +31,8 @@ run-compiled: compiled
 	PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED) OTTLA_EXPECT_COMPILED=1 $(BIN)/pytest -q -n 2 --dist loadfile \
 		tests/unit/records tests/unit/storage tests/unit/cli/dump tests/unit/cli/inspection \
 		tests/unit/protocol/test_exchange.py tests/unit/replication \
-		tests/unit/broker/test_shortcut.py tests/unit/broker/test_intake.py tests/property/test_records_*.py \
+		tests/unit/broker/test_shortcut.py tests/unit/broker/test_intake.py tests/unit/client/producer \
+		tests/property/test_records_*.py \
 		tests/property/test_log_machine.py tests/property/test_storage_fuzz.py
 
 SEEDS ?= 0-1049

@@ -47,6 +47,10 @@ COMPILED_MODULES = [
     "ottla/broker/intake.py",
     "ottla/broker/call.py",
     "ottla/broker/shortcut.py",
+    "ottla/client/producer/accumulator.py",
+    "ottla/client/producer/batch.py",
+    "ottla/client/producer/intake.py",
+    "ottla/client/producer/partitioners.py",
 ]
 
 

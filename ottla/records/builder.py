@@ -152,7 +152,7 @@ def build_rows(
         batch += compress(codec, records, level)
     fields = (
         *(0, len(batch) - LENGTH_OVERHEAD, NO_LEADER_EPOCH, MAGIC, 0, int(codec), len(rows) - 1),
-        *(base_timestamp, max_timestamp),
+        *(base_timestamp, max(NO_TIMESTAMP, max_timestamp)),
         *(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, len(rows)),
     )
     HEADER.pack_into(batch, 0, *fields)

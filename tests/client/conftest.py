@@ -7,6 +7,8 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,22 +22,36 @@ SERVERS = os.environ.get("OTTLA_CLIENT_SERVERS", "ottla,apache").split(",")
 _NAMES = itertools.count()
 
 
-@pytest.fixture(scope="session", params=SERVERS)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """host:port of one broker."""
-    directory = tmp_path_factory.mktemp(request.param)
-    if request.param == "ottla":
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """host:port of the broker of that kind. Each is started once, and stays: Apache Kafka takes its time."""
+    found: dict[str, str] = {}
+    with ExitStack() as stack:
+
+        def get(kind: str) -> str:
+            if kind not in found:
+                found[kind] = _start(stack, kind, tmp_path_factory.mktemp(kind))
+            return found[kind]
+
+        yield get
+
+
+def _start(stack: ExitStack, kind: str, directory: Path) -> str:
+    if kind == "ottla":
         broker = Ottla(directory, COORDINATORS)
-        try:
-            yield broker.address
-        finally:
-            broker.stop()
-        return
+        stack.callback(broker.stop)
+        return broker.address
     try:
-        with apache_kafka.apache_kafka(COORDINATORS, data_dir=directory) as apache:
-            yield apache.bootstrap_server
+        apache = stack.enter_context(apache_kafka.apache_kafka(COORDINATORS, data_dir=directory))
     except apache_kafka.Unavailable as error:
         pytest.skip(str(error))
+    return apache.bootstrap_server
+
+
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest, running: Callable[[str], str]) -> str:
+    """host:port of one broker."""
+    return running(request.param)
 
 
 def unused_name(what: str = "t") -> str:

@@ -76,7 +76,9 @@ def test_every_codec_is_read_by_others(server, topic, codec):
         for key, value in rows:
             producer.send(topic, value, key=key)
     assert [(each.key(), each.value()) for each in read(server, topic, 500)] == rows
-    assert {header.codec for header in asyncio.run(headers_of_batches(server, topic))} == {Codec[codec.upper()]}
+    assert {header.codec for header in asyncio.run(headers_of_batches(server, topic))} == {
+        Codec[codec.upper()]
+    }
 
 
 def test_keys_values_headers_and_timestamps_are_kept(server, topic):
@@ -112,7 +114,7 @@ def test_callbacks_futures_and_a_flush(server, topic):
         delivery.add_callback(heard.append).add_errback(lambda error: heard.append("error"))
         delivery.add_callback(lambda tag, metadata, more: heard.append((tag, more)), "tag", more=1)
         assert not delivery.done()
-        with pytest.raises(KafkaTimeoutError, match="no answer after 0.01 s"):
+        with pytest.raises(KafkaTimeoutError, match=r"no answer after 0\.01 s"):
             delivery.get(0.01)
         producer.flush()
         assert delivery.done() and delivery.succeeded() and not delivery.failed()
@@ -146,7 +148,9 @@ def test_one_that_waits_for_each_record(server, topic):
 
 def test_limits_of_batches(server, topic):
     async def run() -> None:
-        async with AsyncProducer(bootstrap_servers=server, linger_ms=60_000, batch_max_records=10) as producer:
+        async with AsyncProducer(
+            bootstrap_servers=server, linger_ms=60_000, batch_max_records=10
+        ) as producer:
             deliveries = [await producer.send(topic, b"%d" % number) for number in range(25)]
             # Full batches do not linger.
             assert [(await each).offset for each in deliveries[:20]] == list(range(20))
@@ -202,7 +206,7 @@ def test_what_cannot_be_is_said_at_once(server, topic):
             producer.send(topic, "text")
         with pytest.raises(SerializationError, match="not whole milliseconds since 1970"):
             producer.send(topic, b"", timestamp_ms=1.5)
-        with pytest.raises(RecordTooLargeError, match="more than max.request.size"):
+        with pytest.raises(RecordTooLargeError, match=r"more than max\.request\.size"):
             producer.send(topic, b"-" * 2_000_000)
         with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):
             producer.send("not a topic", b"")

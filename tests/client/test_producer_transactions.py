@@ -196,9 +196,9 @@ def test_a_record_that_fails_spoils_its_transaction_and_the_next_is_well(server,
 
 
 def test_calls_out_of_turn_are_refused_with_a_sentence(server, topic, name):
-    with Producer(bootstrap_servers=server) as producer:
-        with pytest.raises(IllegalStateError, match="without a transactional_id"):
-            producer.init_transactions()
+    alone = pytest.raises(IllegalStateError, match="without a transactional_id")
+    with Producer(bootstrap_servers=server) as producer, alone:
+        producer.init_transactions()
     with producer_of(server, name) as producer:
         with pytest.raises(IllegalStateError, match=r"init_transactions\(\) was not called"):
             producer.begin_transaction()
@@ -316,7 +316,9 @@ def test_a_commit_that_timed_out_may_be_called_again():
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("code", ["COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"])
+@pytest.mark.parametrize(
+    "code", ["COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"]
+)
 @pytest.mark.parametrize("api", ["InitProducerId", "EndTxn", "TxnOffsetCommit"])
 def test_a_coordinator_that_is_busy_is_asked_again(api, code):
     async def run() -> None:

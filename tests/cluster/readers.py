@@ -7,6 +7,7 @@ others have read to. So nothing is skipped, nothing goes backwards, and what is 
 
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
@@ -93,6 +94,8 @@ class Writer(Worker):
         """By partition and offset: exactly what was acknowledged, each once, each key in the order it was sent."""
         values = {place: int(record.value) for place, record in found.items()}
         known = {place: number for number, place in self.acknowledged.items()}
+        twice = [number for number, count in Counter(values.values()).items() if count > 1]
+        assert not twice, f"written twice: {[(each, self.acknowledged.get(each)) for each in twice[:9]]}"
         strange, missing = values.items() - known.items(), known.items() - values.items()
         assert not strange and not missing, f"read {sorted(strange)[:9]}, not read {sorted(missing)[:9]}"
         for key in range(KEYS):

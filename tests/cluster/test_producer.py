@@ -1,4 +1,4 @@
-"""Our producers and a cluster whose leaders are killed: nothing is lost, nothing is doubled, and keys keep their order."""
+"""Our producers and a cluster whose leaders are killed: nothing is lost, nothing doubled, and keys keep their order."""
 
 import asyncio
 import itertools
@@ -50,16 +50,18 @@ class Murderer:
     def _work(self) -> None:
         try:
             for _ in range(KILLS):
-                victim = self._cluster.leader(self._topic, 0)
-                self._cluster.kill(victim)
-                place = self._topic, 0
-                self._cluster.wait_until(lambda view: view.partitions[place].leader not in (-1, victim))
-                self._cluster.start(victim)
-                self._cluster.wait_until_healthy()
+                self._kill_one()
         except BaseException as error:
             self.error = error
         finally:
             self.is_over.set()
+
+    def _kill_one(self) -> None:
+        place, victim = (self._topic, 0), self._cluster.leader(self._topic, 0)
+        self._cluster.kill(victim)
+        self._cluster.wait_until(lambda view: view.partitions[place].leader not in (-1, victim))
+        self._cluster.start(victim)
+        self._cluster.wait_until_healthy()
 
 
 def read_all(cluster: Cluster, topic: str, isolation: str = "read_uncommitted") -> dict[bytes, list[int]]:

@@ -2,10 +2,13 @@
 
 In the thread of whoever sends it. Where something is missing (the topic is not known yet, there is no room) the record
 is formed already and is placed again later, so that interceptors and serializers see it once.
+
+What an application hands in is annotated as `Any`: where this is compiled, other annotations are checked at the door,
+and nobody could say any more in a sentence what is wrong.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +26,7 @@ from ottla.records.record import Header
 
 _TIMESTAMP_MAX = 2**63 - 1
 
-Formed = tuple[str, Row, int, int | None, Any, Any]
+Formed = tuple[str, Row, int, Any, Any, Any]
 """A record that only needs a place: topic, row, size, partition if one was named, key and value before they were bytes.
 
 A plain tuple: one is made for every record.
@@ -48,7 +51,7 @@ class Intake:
         self._key_serializer = serializer_of(config.key_serializer, is_key=True)
         self._value_serializer = serializer_of(config.value_serializer)
         self._interceptors = [each() if isinstance(each, type) else each for each in config.interceptors]
-        self._partitioner = partitioner_of(config.partitioner, config.client_rack)
+        self._partitioner: Any = partitioner_of(config.partitioner, config.client_rack)
         self._sticky_size = max(1, config.batch_size)
         self._hash = KeyHashes()
         self._known: dict[str, _Known] = {}
@@ -64,8 +67,8 @@ class Intake:
         value: Any,
         key: Any,
         headers: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
+        partition: Any,
+        timestamp_ms: Any,
     ) -> Delivery | None:
         """The short way into a batch, for records that are bytes and bring nothing special. None for all others,
         when it is time for another partition, and if there is no room: then `form` and `place` it."""
@@ -99,8 +102,8 @@ class Intake:
         value: Any,
         key: Any,
         headers: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
+        partition: Any,
+        timestamp_ms: Any,
     ) -> Formed:
         """The record as bytes. Raises SerializationError or RecordTooLargeError."""
         if self._interceptors:
@@ -133,7 +136,7 @@ class Intake:
             )
         return topic, (timestamp_ms, key_bytes, value_bytes, tidy), size, partition, key, value
 
-    def _intercepted(self, record: ProducerRecord) -> ProducerRecord:
+    def _intercepted(self, record: Any) -> Any:
         for each in self._interceptors:
             if hasattr(each, "on_send"):
                 record = call_safely(each.on_send, record) or record
@@ -197,7 +200,7 @@ class Intake:
         topic, (_, key_bytes, value_bytes, _), _, _, key, value = formed
         record = Outgoing(topic, key, key_bytes, value, value_bytes)
         try:
-            partition = self._partitioner.partition(record, info, self._metadata)
+            partition: Any = self._partitioner.partition(record, info, self._metadata)
         except Exception as error:
             # Whatever it raises: what may pass, as a StaleMetadataError, would be tried again and again.
             raise KafkaError(ErrorCode.INVALID_RECORD, f"the partitioner failed: {error}") from error
@@ -206,7 +209,7 @@ class Intake:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"the partitioner chose {partition!r} of {len(info.partitions)} partitions of {topic}",
             )
-        return partition
+        return int(partition)
 
 
 def _acknowledged(fn: Callable[[Any, Any], object], metadata: RecordMetadata) -> None:
@@ -229,10 +232,10 @@ def _as_bytes(data: Any, what: str, topic: str) -> bytes:
     )
 
 
-def tidy_headers(headers: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> tuple[Header, ...]:
-    """Headers as a tuple of name and bytes, or None. Text is written as UTF-8."""
+def tidy_headers(headers: Any) -> tuple[Header, ...]:
+    """A mapping, or pairs, as a tuple of name and bytes, or None. Text is written as UTF-8."""
     try:
-        rows = headers.items() if isinstance(headers, Mapping) else headers
+        rows: Any = headers.items() if isinstance(headers, Mapping) else headers
         pairs: list[tuple[Any, Any]] = [(name, content) for name, content in rows]
     except (TypeError, ValueError) as error:
         raise SerializationError(f"headers are pairs of a name and bytes: {error}") from error

@@ -25,7 +25,7 @@ from ottla.core.hosts import is_loopback
 if TYPE_CHECKING:
     from mypy_extensions import i64  # only ever an annotation: nothing to install
 
-_KNOWN_KEYS_MAX: Final = 50_000
+_KNOWN_KEYS_MAX = 50_000
 _FACTOR: Final = 0x5BD1E995
 _WORD: Final = 0xFFFFFFFF
 
@@ -150,10 +150,10 @@ class ByPlace:
 class ByFunction:
     """An application's own function."""
 
-    def __init__(self, fn: Callable[[str, Any, Any, int], int]) -> None:
+    def __init__(self, fn: Callable[[str, Any, Any, int], Any]) -> None:
         self._fn = fn
 
-    def partition(self, record: Outgoing, topic: TopicInfo, cluster: Metadata) -> int:
+    def partition(self, record: Outgoing, topic: TopicInfo, cluster: Metadata) -> Any:
         return self._fn(record.topic, record.key, record.value, len(topic.partitions))
 
 

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from ottla.client.metadata import Metadata, Node
 from ottla.client.producer.batch import Batch, Landed
 from ottla.client.producer.config import ProducerConfig
-from ottla.core.errors import KafkaError
+from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+from ottla.records.compression import Codec
 
-_IDS_SINCE = 13
+_ZSTD_SINCE = 7  # Kafka 2.1: earlier brokers fail over it, with an error that says nothing
 
 
 def produce_request(
@@ -19,7 +20,12 @@ def produce_request(
     metadata: Metadata,
     version: int,
 ) -> ProduceRequest:
-    """At most one batch of each partition."""
+    """At most one batch of each partition. Raises KafkaError if brokers of that version cannot read the codec."""
+    if config.codec is Codec.ZSTD and version < _ZSTD_SINCE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd takes Kafka 2.1, whose brokers have Produce v{_ZSTD_SINCE}: this one has v{version}",
+        )
     topics: dict[str, ProduceRequest.Topic] = {}
     is_transactional = transactional_id is not None
     for batch in batches:

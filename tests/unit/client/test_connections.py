@@ -181,3 +181,24 @@ def test_a_broker_that_hangs_up_on_tls_is_asked_in_plain_before_it_is_given_up(s
             await connections.close()
 
     asyncio.run(run())
+
+
+def test_a_broker_that_refuses_is_left_alone_for_a_growing_while_and_all_wait_together():
+    async def run() -> None:
+        async with Broker() as broker:
+            address = broker.address
+        config = ClientConfig({"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1_000_000})
+        connections = Connections(config)
+        pauses = []
+        for _ in range(4):
+            results = await asyncio.gather(
+                *(connections.to(address) for _ in range(10)), return_exceptions=True
+            )
+            assert all(isinstance(each, NetworkError) for each in results)
+            assert len({id(each) for each in results}) == 1, "one attempt, for all of them"
+            _, not_before = connections._backoffs[address]
+            pauses.append(not_before - asyncio.get_running_loop().time())
+        assert pauses == sorted(pauses)
+        await connections.close()
+
+    asyncio.run(run())

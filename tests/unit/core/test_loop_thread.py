@@ -1,6 +1,7 @@
 """An event loop in a thread: work is done there, errors come back, nothing stays behind."""
 
 import asyncio
+import concurrent.futures
 import gc
 import os
 import threading
@@ -92,3 +93,52 @@ def test_a_child_is_told_that_the_thread_did_not_come_along(monkeypatch):
             thread.run(name_of_thread())
     assert thread.run(name_of_thread()) == "ottla-broker"
     thread.end()
+
+
+def test_whoever_hands_something_in_at_the_moment_of_the_end_does_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr("ottla.core.loop_thread._GLANCE_SECONDS", 0.001)
+    thread = LoopThread(patience_seconds=None)
+    lost: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    def lose(work, loop):
+        work.close()
+        thread.end()
+        return lost
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", lose)
+    with pytest.raises(RuntimeError, match="it has ended"):
+        thread.run(name_of_thread())
+    assert lost.cancelled()
+
+
+def test_patience_has_an_end_and_the_work_is_cancelled():
+    thread = LoopThread(patience_seconds=0.0)
+    cancelled = threading.Event()
+
+    async def wait_for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    try:
+        with pytest.raises(TimeoutError, match="no answer in 0 s"):
+            thread.run(wait_for_ever(), 0.05)
+        assert cancelled.wait(10)
+    finally:
+        thread.end()
+
+
+def test_it_knows_its_own_thread_and_its_loop():
+    thread = LoopThread(patience_seconds=None)
+
+    async def is_current() -> tuple[bool, bool]:
+        return thread.is_current, asyncio.get_running_loop() is thread.loop
+
+    try:
+        assert thread.run(is_current()) == (True, True)
+        assert not thread.is_current
+        assert thread.is_ours
+    finally:
+        thread.end()

@@ -1,9 +1,11 @@
 """Building batches: record by record, and all at once."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.records import batch
-from ottla.records.builder import BatchBuilder, build
+from ottla.records.builder import BatchBuilder, build, build_rows
 from ottla.records.compression import Codec
 from ottla.records.record import Record
 
@@ -62,3 +64,44 @@ def test_offsets_that_do_not_rise_are_our_own_bug(offset):
 def test_a_batch_cannot_end_before_its_last_record():
     with pytest.raises(AssertionError):
         build([Record(3, 0, None, None)], last_offset=2)
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+HEADERS = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=8)), max_size=3)
+ROWS = st.lists(
+    st.tuples(
+        INT64 | st.just(5), st.none() | st.binary(max_size=90), st.none() | st.binary(max_size=90), HEADERS
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(ROWS, st.sampled_from(Codec))
+def test_rows_at_once_are_what_records_one_by_one_are(rows, codec):
+    records = [Record(number, *row[:3], tuple(row[3])) for number, row in enumerate(rows)]
+    expected = build(records, codec=codec)
+    assert bytes(build_rows(rows, codec)) == expected
+
+
+@given(ROWS, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1), st.booleans())
+def test_a_producer_set_afterwards_is_as_one_from_the_beginning(rows, producer_id, epoch, sequence, is_txn):
+    records = [Record(number, *row[:3], tuple(row[3])) for number, row in enumerate(rows)]
+    theirs = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
+    data = build_rows(rows)
+    batch.set_producer(data, 1, 2, 3, not is_txn)
+    batch.set_producer(data, producer_id, epoch, sequence, is_txn)
+    assert bytes(data) == build(records, **theirs, is_transactional=is_txn)
+    batch.check(data)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 127, 128, 8191, 8192, 20_000])
+def test_rows_of_every_size_and_many_of_them(size):
+    rows = [(number % 3, b"k" * (size % 700), b"-" * size, ()) for number in range(300)]
+    records = [Record(number, *row) for number, row in enumerate(rows)]
+    assert bytes(build_rows(rows)) == build(records)
+
+
+def test_a_level_counts_for_rows_too():
+    rows = [(number, None, b"%d" % (number * number), ()) for number in range(2000)]
+    assert len(build_rows(rows, Codec.ZSTD, 19)) < len(build_rows(rows, Codec.ZSTD, 1))

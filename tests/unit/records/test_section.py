@@ -5,7 +5,7 @@ import pytest
 from ottla.core.errors import ErrorCode
 from ottla.records.errors import RecordError
 from ottla.records.record import Record
-from ottla.records.section import HEADERS_MAX, decode, encode, walk
+from ottla.records.section import HEADERS_MAX, decode, encode, encode_headers, encode_rows, walk
 from ottla.records.varint import encode_varint
 
 
@@ -156,3 +156,17 @@ def test_walking_refuses_bytes_behind_the_last_record():
     data = section_of(0, 1)
     with pytest.raises(RecordError, match="bytes follow"):
         walk(data, 0, len(data), 1, 1, False)
+
+
+def test_a_section_at_once_is_the_same_as_record_by_record():
+    rows = [(7, b"k", b"v", ()), (9, None, None, (("h", b"x"), ("n", None))), (5, b"", b"-" * 300, ())]
+    out = bytearray()
+    for number, (timestamp, key, value, headers) in enumerate(rows):
+        encode(out, number, timestamp - 7, key, value, headers)
+    assert encode_rows(rows, 7, b"head") == (b"head" + out, 9)
+
+
+def test_headers_are_their_count_and_then_each_of_them():
+    assert encode_headers(()) == b"\x00"
+    assert encode_headers((("h", b"x"), ("n", None))).hex() == "04" + "0268" + "0278" + "026e" + "01"
+    assert encode_headers((("\udcff", b""),)).hex() == "02" + "02ff" + "00"

@@ -52,7 +52,7 @@ RangePartitionAssignor.__module__ = "kafka.coordinator.assignors.range"
         ([FirstComeFirstServed()], ["first-come"]),
         (Assignor("own", everything_to_the_first), ["own"]),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_assignors_may_be_written_in_many_ways(strategy, names):
     assert list(read_votes(strategy).assignors) == names

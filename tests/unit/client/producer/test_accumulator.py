@@ -1,6 +1,7 @@
 """Queues of batches against a broker's own judgement: hypothesis loses, delays, refuses and forgets."""
 
 import asyncio
+import itertools
 import threading
 from typing import NamedTuple
 
@@ -179,7 +180,7 @@ class QueueMachine(RuleBasedStateMachine):
         if hasattr(self, "queue"):
             unresolved = [*self.queue.in_flight, *(each for each in self.queue.waiting if each.has_sequence)]
             unresolved.sort(key=lambda each: each.order)
-            for one, next_one in zip(unresolved, unresolved[1:], strict=False):
+            for one, next_one in itertools.pairwise(unresolved):
                 is_gap = (next_one.sequence - one.next_sequence) % 2**31 > 2**30
                 assert next_one.identity == one.identity
                 assert not is_gap
@@ -305,7 +306,7 @@ def test_a_closed_one_takes_nothing():
     accumulator = accumulator_of()
     accumulator.close()
     assert accumulator.append(accumulator.queue(PLACE), row(), 30) is None
-    assert not accumulator.wait_for_room(1, 0.0)
+    assert accumulator.wait_for_room(1, None), "nobody waits for ever for room that will never be"
 
 
 def test_threads_that_add_at_once_lose_nothing():

@@ -1,6 +1,7 @@
 """Batches, and what the senders of their records hear: in threads, on loops, by callbacks, from halves."""
 
 import asyncio
+import itertools
 import threading
 from typing import Any
 
@@ -47,8 +48,9 @@ def test_a_loop_in_another_thread_is_told_and_one_that_has_ended_harms_nobody():
         return (await Delivery(batch, 0)).offset
 
     async def give_up() -> None:
-        asyncio.ensure_future(wait())
+        task = asyncio.ensure_future(wait())
         await asyncio.sleep(0)
+        assert not task.done()
 
     asyncio.run(give_up())
     began.clear()
@@ -115,7 +117,9 @@ def test_the_time_is_the_brokers_where_it_says_so_and_an_unknown_offset_stays_un
     assert (batch.metadata(1).offset, batch.metadata(1).timestamp) == (-1, 999)
 
 
-@given(count=st.integers(2, 40), cuts=st.lists(st.booleans(), max_size=5), first=st.sampled_from([0, 2**31 - 7]))
+@given(
+    count=st.integers(2, 40), cuts=st.lists(st.booleans(), max_size=5), first=st.sampled_from([0, 2**31 - 7])
+)
 def test_halves_have_all_records_once_and_numbers_that_follow_each_other(count, cuts, first):
     whole = batch_of(count)
     whole.identity, whole.sequence = Identity(1, 2), first
@@ -127,7 +131,7 @@ def test_halves_have_all_records_once_and_numbers_that_follow_each_other(count, 
     assert [row for part in parts for row in part.rows] == whole.rows
     assert sum(part.size for part in parts) == whole.size
     assert parts == sorted(parts, key=lambda part: part.order)
-    for one, other in zip(parts, parts[1:], strict=False):
+    for one, other in itertools.pairwise(parts):
         assert other.sequence == one.next_sequence
     offset = 100
     for part in parts:

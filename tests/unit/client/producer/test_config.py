@@ -76,7 +76,7 @@ def test_what_contradicts_idempotence_switches_it_off_unless_it_was_asked_for(se
     assert not producer_config(settings).enable_idempotence
     assert not producer_config({**settings, "transactional_id": None}).enable_idempotence
     for asked in ({"enable_idempotence": True}, {"transactional_id": "me"}):
-        with pytest.raises(ConfigError, match="enable.idempotence is true: "):
+        with pytest.raises(ConfigError, match=r"enable\.idempotence is true: "):
             producer_config({**settings, **asked})
     assert producer_config({}).enable_idempotence
 
@@ -103,6 +103,8 @@ def test_deliveries_take_as_long_as_the_other_limits_want_unless_one_was_asked_f
 
 
 def test_levels_belong_to_codecs():
-    config = producer_config({"compression_type": "zstd", "compression_zstd_level": 7, "compression_gzip_level": 2})
+    config = producer_config(
+        {"compression_type": "zstd", "compression_zstd_level": 7, "compression_gzip_level": 2}
+    )
     assert (config.codec, config.level) == (Codec.ZSTD, 7)
     assert producer_config({"compression_type": "snappy"}).level is None

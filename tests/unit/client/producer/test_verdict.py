@@ -6,7 +6,13 @@ from ottla.client.errors import KafkaTimeoutError, NetworkError, ProtocolMismatc
 from ottla.client.producer.verdict import Verdict, is_number_free, judge
 from ottla.core.errors import ErrorCode, KafkaError
 
-USUAL = {"count": 5, "has_sequence": True, "is_first_unresolved": True, "is_transactional": False, "may_retry": True}
+USUAL = {
+    "count": 5,
+    "has_sequence": True,
+    "is_first_unresolved": True,
+    "is_transactional": False,
+    "may_retry": True,
+}
 
 
 @pytest.mark.parametrize("code", ErrorCode)
