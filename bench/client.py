@@ -1,7 +1,8 @@
 """How fast are the producers and consumers of `ottla.client`, beside those of other libraries at the same broker?
 
-Each client is a process of its own, and all of them talk to one broker: an Ottla broker, then an Apache Kafka. Ours runs pure and
-compiled, blocking and on a loop. One part alone: `python -m bench.client produce` (or `consume`, `latency`, `memory`, `apache`).
+Each client is a process of its own, and all of them talk to one broker: an Ottla broker, then an Apache Kafka. Ours
+runs pure and compiled, blocking and on a loop. One part runs alone with `python -m bench.client produce` (or `consume`,
+`latency`, `memory`, `apache`).
 """
 
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
+from bench.client_table import beside, compare
 from bench.processes import (
     COMPILED_TREE,
     IS_QUICK,
@@ -93,15 +95,6 @@ def throughput(seen: Seen) -> Seen:
     return {"rate": seen["count"] / seen["seconds"], "cpu": seen["cpu"] / seen["count"] * 1e6}
 
 
-FASTER = (Aim("aiokafka", at_least=1), Aim("kafka-python", at_least=1), Aim("confluent", at_least=0.4))
-CHEAPER = (Aim("aiokafka", at_most=1), Aim("kafka-python", at_most=1), Aim("confluent", at_most=2.5))
-THROUGHPUT = (
-    Figure("rate", "records/s", FASTER),
-    Figure("cpu", "CPU seconds of the client for a million", CHEAPER),
-)
-LATENCY = (Figure("p50_us", "p50 us"), Figure("p99_us", "p99 us"), Figure("cpu_us", "CPU us of the client"))
-
-
 def end_offsets(port: int, topic: str) -> int:
     """How many records there are in all partitions."""
     partition = ListOffsetsRequest.Topic.Partition
@@ -147,18 +140,18 @@ def produce(
         return throughput(seen)
 
     sides = [each for each in libraries() if not names or each.library in names]
-    show(f"produce {value_bytes} B{what}", alternate(sides, work, turns), *THROUGHPUT)
+    compare(f"produce {value_bytes} B{what}", alternate(sides, work, turns))
 
 
 def produces(broker: Side) -> None:
     """Idempotent and with acks=all: with each library's own batches, and with the same for all."""
     for value_bytes in COUNTS:
         produce(broker, "", value_bytes, {})
-        produce(broker, ", batches of 128 KiB, 5 ms", value_bytes, EQUAL)
+        produce(broker, ", 128 KiB, 5 ms", value_bytes, EQUAL)
     produce(broker, " with keys", 100, {}, is_keyed=True)
     for codec in ("lz4", "zstd"):
         who = ("ottla", "ottla-async", "aiokafka", "confluent")
-        produce(broker, f", {codec}, 128 KiB, 5 ms", 1000, {**EQUAL, "compression.type": codec}, names=who)
+        produce(broker, f", {codec}", 1000, {**EQUAL, "compression.type": codec}, names=who)
 
 
 def stored(broker: Side, value_bytes: int) -> Layout:
@@ -179,7 +172,7 @@ def consume(broker: Side, value_bytes: int, turns: int = TURNS) -> None:
         arguments = {"value_bytes": value_bytes, "count": count}
         return throughput(measure(broker, library, "consume", layout.topic, **arguments))
 
-    show(f"consume {value_bytes} B", alternate(libraries(), work, turns), *THROUGHPUT)
+    compare(f"consume {value_bytes} B", alternate(libraries(), work, turns))
 
 
 def consumes(broker: Side) -> None:
@@ -198,7 +191,8 @@ def waiting(broker: Side, what: str, title: str, turns: int = TURNS) -> None:
             delete_topic(broker.port, topic)
         return {"cpu_us": seen["cpu"] / seen["count"] * 1e6, **seen}
 
-    show(title, alternate(libraries(), work, turns), *LATENCY)
+    series = alternate(libraries(), work, turns)
+    beside(title, series, p50_us="p50 us", p99_us="p99 us", cpu_us="CPU us each")
 
 
 def latencies(broker: Side) -> None:

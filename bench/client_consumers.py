@@ -1,7 +1,7 @@
 """Consumers of several libraries behind the same few methods, each used as its own documentation has it.
 
-They read the partitions of one topic from the beginning, assigned by hand and with the library's own settings. `poll` waits for
-records, looks at each of them (its offset, the size of its value) and returns how many there were.
+They read the partitions of one topic from the beginning, assigned by hand, with the library's own settings but for one.
+`poll` waits for records, looks at each of them (its offset, the size of its value) and returns how many there were.
 """
 
 from collections.abc import Iterable, Mapping
@@ -99,12 +99,14 @@ class KafkaPython(_Seen):
 
 
 class Confluent(_Seen):
-    """confluent-kafka. It cannot do without the name of a group."""
+    """confluent-kafka. It cannot do without the name of a group. By itself it would stop fetching for a second whenever
+    its queue of 100,000 messages is full, and be found asleep here."""
 
     def start(self, partitions: Iterable[int]) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
         said = {"bootstrap.servers": self.server, "group.id": "bench", "enable.auto.commit": False}
+        said["fetch.queue.backoff.ms"] = 10
         self.consumer = Consumer(said)
         self.consumer.assign([TopicPartition(self.topic, number, 0) for number in partitions])
 

@@ -1,7 +1,7 @@
 """One client of one library in a process of its own, measured: what it sends, reads, and how long it waits for it.
 
-`python -m bench.client_process ARGUMENTS` runs one measurement and prints what it saw, both as JSON. The same code drives
-clients on an event loop and clients that block: those never wait for anything in here, so no loop is needed for them.
+`python -m bench.client_process ARGUMENTS` runs one measurement and prints what it saw, both as JSON. The same code
+drives clients on an event loop and clients that block: those never wait for anything in here, and need no loop.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Producers of several libraries behind the same few methods, each used as its own documentation has it.
 
-Every producer waits for all replicas and is idempotent, whatever its defaults are. `settings` have Kafka's names; what they do
-not mention stays as the library has it.
+Every producer waits for all replicas and is idempotent, whatever its defaults are. `settings` have Kafka's names; what
+they do not mention stays as the library has it.
 """
 
 from collections.abc import Iterable, Mapping

@@ -139,8 +139,13 @@ class Cluster:
         if task is None:
             task = asyncio.ensure_future(self._refresh(wanted))
             self._refreshing[wanted] = task
-            task.add_done_callback(lambda _: self._refreshing.pop(wanted, None))
+            task.add_done_callback(lambda done: self._refreshed(wanted, done))
         await asyncio.shield(task)
+
+    def _refreshed(self, wanted: frozenset[str] | None, task: "asyncio.Task[None]") -> None:
+        self._refreshing.pop(wanted, None)
+        if not task.cancelled():
+            task.exception()  # counts as seen: everybody who asked may have gone meanwhile
 
     async def _refresh(self, names: frozenset[str] | None) -> None:
         peer = await self.any_peer()
@@ -183,10 +188,14 @@ class Cluster:
             await self.refresh([partition.topic])
             node = self.metadata.leader(partition)
         if node is None:
-            if self.metadata.partition(partition) is None:
-                raise self.metadata.errors.get(partition.topic) or unknown_topic(str(partition))
-            raise StaleMetadataError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
+            raise self.leaderless(partition)
         return node
+
+    def leaderless(self, partition: TopicPartition) -> KafkaError:
+        """Why no broker can be asked about it: there is none that leads it, or no such partition."""
+        if self.metadata.partition(partition) is None:
+            return self.metadata.errors.get(partition.topic) or unknown_topic(str(partition))
+        return StaleMetadataError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
 
     async def coordinator(self, kind: int, key: str) -> int:
         """The id of the broker that coordinates a group or a transactional id. Raises StaleMetadataError if none."""

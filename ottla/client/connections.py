@@ -81,9 +81,14 @@ class Connections:
         if opening is None:
             opening = asyncio.ensure_future(self._connect(key))
             self._opening[key] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+            opening.add_done_callback(lambda done: self._was_opened(key, done))
         # Whoever gives up waiting does not take the connection away from the others.
         return await asyncio.shield(opening)
+
+    def _was_opened(self, key: tuple[Address, str], opening: "asyncio.Task[Peer]") -> None:
+        self._opening.pop(key, None)
+        if not opening.cancelled():
+            opening.exception()  # counts as seen: everybody who asked may have gone meanwhile
 
     def existing(self, address: Address, purpose: str) -> Peer | None:
         """The connection, if it is open now."""
@@ -180,14 +185,19 @@ class Connections:
             raise translated(error) from error
 
     async def _connected(self, address: Address, tls: ssl.SSLContext | None, *, negotiate: bool) -> Peer:
-        return await connect(
-            address.host,
-            address.port,
-            client_id=self._config.client_id,
-            limits=self._limits,
-            tls=tls,
-            negotiate=negotiate,
-        )
+        try:
+            return await connect(
+                address.host,
+                address.port,
+                client_id=self._config.client_id,
+                limits=self._limits,
+                tls=tls,
+                negotiate=negotiate,
+            )
+        except ssl.SSLError:
+            raise
+        except (ValueError, OverflowError) as error:  # brokers name each other, and may name anything
+            raise NetworkError(f"{address} is no address: {error}") from error
 
     async def _check_tls(self, address: Address, deadline: Deadline) -> None:
         """A broker hung up on our TLS handshake. Raises ProtocolMismatch if it talks to those who speak in plain."""

@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ottla.client.errors import ProtocolMismatch
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.hosts import Address
 from ottla.core.ids import NULL_ID, TopicPartition
 from ottla.protocol.messages.metadata import MetadataResponse
 
 NO_LEADER = -1
+PARTITIONS_MAX = 200_000  # of a topic: as many as one answer can name, and far above what brokers can hold
 
 
 class Node(NamedTuple):
@@ -125,10 +127,10 @@ class Metadata:
             known = None
         before = {each.partition: each for each in known.partitions} if known else {}
         rows = {each.partition_index: each for each in row.partitions}
+        if (last := max(rows, default=-1)) >= PARTITIONS_MAX:
+            raise ProtocolMismatch(f"a broker said that topic {name} has a partition {last}")
         # Numbers without a gap: a broker that is behind may leave some out.
-        partitions = tuple(
-            _partition(name, number, rows.get(number), before) for number in range(max(rows, default=-1) + 1)
-        )
+        partitions = tuple(_partition(name, number, rows.get(number), before) for number in range(last + 1))
         if known is not None and len(partitions) < len(known.partitions):
             partitions += known.partitions[len(partitions) :]
         self.topics[name] = TopicInfo(

@@ -42,6 +42,11 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     @property
+    def is_alive(self) -> bool:
+        """Whether what is handed in is still done."""
+        return self._thread.is_alive()
+
+    @property
     def is_ours(self) -> bool:
         """Threads stay behind in a fork: the child has the object, but nobody runs it."""
         return os.getpid() == self._pid

@@ -43,7 +43,7 @@ def test_close_while_another_task_iterates(how):
                 await consumer.close()
                 with pytest.raises(ClosedError):
                     await task
-            left = [t for t in asyncio.all_tasks() if 'client' in repr(t)]
+            left = [t for t in asyncio.all_tasks() if 'ottla/client' in repr(t)]
             assert not left
     asyncio.run(run())
 
@@ -243,3 +243,28 @@ def test_empty_group_id():
                     await consumer.poll(5000)
                 print(repr(e.value))
     asyncio.run(run())
+
+
+def test_interrupt_gives_back():
+    from ottla.client.producer.blocking import Producer
+    main = threading.main_thread().ident
+    class Interrupts:
+        left = 1
+        def on_consume(self, records):
+            if self.left:
+                self.left = 0
+                signal.pthread_kill(main, signal.SIGINT)
+            return records
+    with Broker() as broker:
+        broker.create_topic("t")
+        with Producer(bootstrap_servers=broker.bootstrap_server) as p:
+            for i in range(3): p.send("t", b"%d" % i)
+        with Consumer(bootstrap_servers=broker.bootstrap_server, group_id="g", auto_offset_reset="earliest", interceptors=[Interrupts()]) as c:
+            c.assign([PARTITION])
+            with pytest.raises(KeyboardInterrupt):
+                while True: c.poll(5000)
+            assert c.position(PARTITION) == 0
+            got = []
+            while len(got) < 3:
+                for rs in c.poll(500).values(): got += [r.offset for r in rs]
+            assert got == [0, 1, 2]

@@ -260,6 +260,7 @@ def test_a_reader_turns_to_the_replica_in_its_rack_and_to_the_leader_when_that_d
         cluster.start(near)
         cluster.wait_until_healthy()
         assert eventually(lambda: bytes_read(cluster, near, topic) > 0), "it does not come back"
+        go_on()
         writer.stop()
         readers.goes_on(writer)
     writer.check_log(readers.records)

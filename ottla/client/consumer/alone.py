@@ -9,7 +9,6 @@ from ottla.client.cluster import Cluster
 from ottla.client.consumer.config import ConsumerConfig
 from ottla.client.consumer.subscription import Subscription
 from ottla.client.deadline import Deadline
-from ottla.client.listener import tell
 from ottla.client.records import GroupMetadata
 from ottla.core.ids import TopicPartition
 
@@ -62,11 +61,11 @@ class Alone:
         removed = [each for each in before if each not in set(wanted)]
         added = [each for each in wanted if each not in subscription.partitions]
         if removed and listener is not None:
-            await tell(listener.on_partitions_revoked(removed))
+            await subscription.tell(listener.on_partitions_revoked, removed)
         if removed or added:
             subscription.set_assignment(wanted)
         if added and listener is not None:
-            await tell(listener.on_partitions_assigned(added))
+            await subscription.tell(listener.on_partitions_assigned, added)
 
     def subscription_changed(self) -> None:
         self._seen = -1
@@ -82,7 +81,7 @@ class Alone:
         subscription = self._subscription
         partitions, listener = list(subscription.partitions), subscription.listener
         if subscription.uses_group and partitions and listener is not None:
-            await tell(listener.on_partitions_revoked(partitions))
+            await subscription.tell(listener.on_partitions_revoked, partitions)
 
     async def close(self) -> None:
         """There is nothing in the background."""

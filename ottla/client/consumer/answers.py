@@ -54,6 +54,7 @@ class Answers:
         self.fetch_count += 1
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in answer.node_endpoints]
         names = {each.topic_id: key.topic for key, each in wanted.items()} if version >= IDS_SINCE else {}
+        seen: set[TopicPartition] = set()
         for topic in answer.responses:
             name = names.get(topic.topic_id, "") if version >= IDS_SINCE else topic.topic
             for row in topic.partitions:
@@ -61,12 +62,19 @@ class Answers:
                 asked, state = wanted.get(partition), self._subscription.partitions.get(partition)
                 if asked is None or state is None or state.life != asked.life:
                     continue  # the consumer is somewhere else by now
+                if partition in seen:
+                    continue  # the same records twice
+                seen.add(partition)
                 if row.error_code:
                     self._fail(row, state, asked, node_id, nodes)
                 elif (fetched := self._take(row, state, asked, version)) is not None:
                     yield fetched
 
     def _take(self, row: Any, state: PartitionState, asked: Wanted, version: int) -> Fetched | None:
+        if state.is_in_another(asked.topic_id):
+            self._out_of_range(state, asked.offset, "belongs to a topic of this name that was deleted")
+            return None
+        state.topic_id = asked.topic_id if asked.topic_id.int else None
         state.retry_at = 0.0
         state.high_watermark, state.last_stable_offset = row.high_watermark, row.last_stable_offset
         if row.log_start_offset >= 0:
@@ -95,7 +103,7 @@ class Answers:
         error = KafkaError.of(code, f"fetching {partition} at offset {asked.offset}")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not was_follower:  # a follower may only be behind
-                self._out_of_range(state, asked.offset)
+                self._out_of_range(state, asked.offset, "is not in its log")
             return
         leader = row.current_leader
         if leader is not None and leader.leader_id >= 0:
@@ -114,22 +122,21 @@ class Answers:
         else:
             self.errors[partition] = state.life, error
 
-    def _out_of_range(self, state: PartitionState, offset: int) -> None:
+    def _out_of_range(self, state: PartitionState, offset: int, why: str) -> None:
         if state.position is None or state.position.offset != offset:
             # What was asked lies behind records that are still to be handed out.
             state.retry_at = _now() + self._config.retry_backoff_ms / _MS
             return
         if self._config.auto_offset_reset == NONE:
-            sentence = (
-                f"offset {offset} of {state.partition} is not in its log, and auto.offset.reset is none"
-            )
+            sentence = f"offset {offset} of {state.partition} {why}, and auto.offset.reset is none"
             error = OffsetOutOfRangeError(sentence, {state.partition: offset})
             self.errors[state.partition] = state.life, error
             return
         logger.warning(
-            "offset %d of %s is not in its log: reset to %s",
+            "offset %d of %s %s: reset to %s",
             offset,
             state.partition,
+            why,
             self._config.auto_offset_reset,
         )
         state.reset(self._config.auto_offset_reset)

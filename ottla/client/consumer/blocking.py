@@ -114,16 +114,20 @@ class Consumer:
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
         """Records by partition; waits for the first of them as long as it may, -1 is for ever."""
-        return self._caller.run(self._inner.poll(timeout_ms, max_records), is_asked=True)
+        work = self._inner.poll(timeout_ms, max_records)
+        return self._caller.run(work, is_asked=True, undo=self._inner.give_back)
 
     def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> Records:
         work = self._inner.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
-        return self._caller.run(work, is_asked=True)
+        return self._caller.run(work, is_asked=True, undo=self._inner.give_back)
 
     def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        return self._caller.run(self._inner.getone(*partitions), is_asked=True)
+        def undo(record: ConsumerRecord) -> None:
+            self._inner.give_back({record.topic_partition: [record]})
+
+        return self._caller.run(self._inner.getone(*partitions), is_asked=True, undo=undo)
 
     def __iter__(self) -> "Consumer":
         return self

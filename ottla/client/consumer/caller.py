@@ -5,11 +5,12 @@ and it may call the consumer again, because the loop does not wait for it with a
 """
 
 import asyncio
+import concurrent.futures
 import logging
 import queue
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ottla.client.errors import ClosedError, IllegalStateError
 from ottla.client.listener import RebalanceListener
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _Task = Callable[[], None]
+_GLANCE_SECONDS = 1.0  # how often whoever waits looks whether there is still somebody to wait for
 
 
 class Caller:
@@ -36,9 +38,16 @@ class Caller:
     def is_open(self) -> bool:
         return self._thread is not None and self._thread.is_ours
 
-    def run(self, work: Coroutine[Any, Any, T], *, is_asked: bool = False) -> T:
+    def run(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        is_asked: bool = False,
+        undo: Callable[[T], None] | None = None,
+    ) -> T:
         """Have work done on the loop, and return what it returns. With `is_asked`, this thread does meanwhile what
-        `ask` and `later` have for it."""
+        `ask` and `later` have for it. If this thread is interrupted the work is cancelled, and has ended when that is
+        raised; what it had to return, if it was faster, is given to `undo`, on the loop."""
         thread = self._thread
         if thread is None or not thread.is_ours:
             work.close()
@@ -51,23 +60,58 @@ class Caller:
         news: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         if is_asked:
             self._waiting.append(news)
-        future = asyncio.run_coroutine_threadsafe(work, thread.loop)
+        handed_in = _HandedIn(work)
+        future = asyncio.run_coroutine_threadsafe(handed_in.run(), thread.loop)
         future.add_done_callback(lambda _: news.put(None))
         try:
-            while (task := news.get()) is not None:
+            while (task := self._next(news, thread)) is not None:
                 task()
-            return future.result()
-        except BaseException:
-            future.cancel()  # whoever waited was interrupted; done work does not mind
-            raise
-        finally:
             if is_asked:
                 self._waiting.remove(news)
                 self._catch_up()
+            if future.cancelled():
+                raise ClosedError("the consumer was closed")
+            if (error := future.exception()) is None:
+                return future.result()
+        except BaseException:
+            if news in self._waiting:
+                self._waiting.remove(news)
+            self._take_back(handed_in, future, thread, undo)
+            raise
+        raise error
+
+    def _next(self, news: "queue.SimpleQueue[_Task | None]", thread: LoopThread) -> _Task | None:
+        """What to do while waiting; None at the end. Nobody waits for a loop that another thread has ended."""
+        while True:
+            try:
+                return news.get(timeout=_GLANCE_SECONDS)
+            except queue.Empty:
+                if not thread.is_alive and news.empty():
+                    raise ClosedError("the consumer was closed") from None
+
+    def _take_back(
+        self,
+        handed_in: "_HandedIn[T]",
+        future: "concurrent.futures.Future[T]",
+        thread: LoopThread,
+        undo: Callable[[T], None] | None,
+    ) -> None:
+        """This thread was interrupted: nobody takes the result."""
+        if not thread.is_alive:
+            return
+        thread.loop.call_soon_threadsafe(handed_in.cancel)
+        while not concurrent.futures.wait((future,), _GLANCE_SECONDS).done:
+            if not thread.is_alive:
+                return
+        if undo is not None and not future.cancelled() and future.exception() is None:
+            thread.loop.call_soon_threadsafe(undo, future.result())
 
     def _catch_up(self) -> None:
         while self._later:
-            self._later.popleft()()
+            try:
+                self._later.popleft()()
+            except Exception:  # it must not take away what a poll returns
+                logger.exception("the callback of a commit failed")
 
     async def ask(self, function: Callable[[], T]) -> T:
         """On the loop: have the thread that waits call a function, and return what it returns."""
@@ -98,6 +142,27 @@ class Caller:
         thread, self._thread = self._thread, None
         if thread is not None and thread.is_ours:
             thread.end()
+
+
+class _HandedIn(Generic[T]):
+    """Work that can be cancelled on the loop, and says what came of it."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[Any] | None = None
+        self._is_cancelled = False
+
+    async def run(self) -> T:
+        self._task = asyncio.current_task()
+        if self._is_cancelled:
+            self._work.close()
+            raise asyncio.CancelledError
+        return await self._work
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
 
 
 class CallersListener(RebalanceListener):

@@ -62,6 +62,7 @@ class ClassicMembership:
         self._leads: dict[str, int] | None = None
         """The partitions that we have assigned for the group, and at which version of the metadata that was right."""
         self._assigned_at = 0
+        self._is_closed = False
 
     # --- for the consumer -----------------------------------------------------------------------------------------
 
@@ -123,6 +124,7 @@ class ClassicMembership:
         self._handover.raise_first()
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._stop_joining()
         await self._watch.stop()
         await self._heart.stop()
@@ -132,7 +134,7 @@ class ClassicMembership:
     async def _proceed(self, deadline: Deadline) -> None:
         """As far as it goes without waiting for others."""
         member = self._member
-        while True:
+        while self._is_wanted:
             if self._joining is not None:
                 if not self._joining.done():
                     return
@@ -146,8 +148,13 @@ class ClassicMembership:
                 return
             if member.is_in:
                 await self._give_up(deadline)
-            if member.is_in or not self._handover.held:  # a heartbeat may have brought bad news meanwhile
+            # A heartbeat may have brought bad news meanwhile, or a listener have closed the consumer.
+            if self._is_wanted and (member.is_in or not self._handover.held):
                 self._begin()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return not self._is_closed and self._subscription.uses_group
 
     @property
     def _may_join(self) -> bool:

@@ -24,6 +24,7 @@ from ottla.core.ids import TopicPartition
 logger = logging.getLogger(__name__)
 
 _MS = 1000
+_PAUSE_MS_MIN = 10  # between automatic commits of one who waits, whatever the interval is
 
 Places = dict[TopicPartition, OffsetAndMetadata]
 Callback = Callable[[Places, KafkaError | None], Any]
@@ -39,12 +40,14 @@ class Commits:
         subscription: Subscription,
         committed: CommittedOffsets,
         interceptors: Interceptors,
+        wake: Callable[[], None],
     ) -> None:
+        """`wake` is called when an automatic commit is done: `next_tick` is another then."""
         self._cluster, self._config, self._subscription = cluster, config, subscription
-        self._committed, self._interceptors = committed, interceptors
+        self._committed, self._interceptors, self._wake = committed, interceptors, wake
         self._turn = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._next_auto = 0.0
+        self._next_auto = self._last_auto = 0.0
         self._automatic: asyncio.Task[None] | None = None
         self.count = 0
 
@@ -130,16 +133,22 @@ class Commits:
         now = asyncio.get_running_loop().time()
         if self._next_auto == 0.0:
             self._next_auto = now + self._config.auto_commit_interval_ms / _MS
-        if now < self._next_auto or (self._automatic is not None and not self._automatic.done()):
+        if now < self._next_auto or self._is_under_way:
             return
-        self._next_auto = now + self._config.auto_commit_interval_ms / _MS
+        self._next_auto, self._last_auto = now + self._config.auto_commit_interval_ms / _MS, now
         if places := self.consumed():
             self._automatic = self.commit_soon(places, self._automatic_done)
 
     @property
+    def _is_under_way(self) -> bool:
+        return self._automatic is not None and not self._automatic.done()
+
+    @property
     def next_tick(self) -> float | None:
-        """When `tick` wants to be called, on the loop's clock."""
-        return self._next_auto if self._config.auto_commits else None
+        """When `tick` wants to be called, on the loop's clock. None while there is nothing for it to do."""
+        if not self._config.auto_commits or self._is_under_way:
+            return None
+        return max(self._next_auto, self._last_auto + _PAUSE_MS_MIN / _MS)
 
     def _automatic_done(self, places: Places, error: KafkaError | None) -> None:
         if isinstance(error, RetriableError):
@@ -147,6 +156,7 @@ class Commits:
             self._next_auto = asyncio.get_running_loop().time() + pause_ms / _MS
         if error is not None:
             logger.warning("an automatic commit of %d partitions failed: %s", len(places), error)
+        self._wake()
 
     async def commit_automatically(self, deadline: Deadline) -> None:
         """Before partitions are given up: what was handed out of them, now. An error is only logged."""

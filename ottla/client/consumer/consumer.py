@@ -222,6 +222,15 @@ class AsyncConsumer:
         self.current = await self._running.open(Deadline(timeout_ms), self.config.max_poll_records, only)
         return self.current
 
+    def give_back(self, records: Records) -> None:
+        """Of a poll whose caller was interrupted before it had them: as if they had not been handed out."""
+        self._settle()
+        for partition, each in records.items():
+            state = self._subscription.partitions.get(partition)
+            if state is not None and each:
+                state.seek(Position(each[0].offset))
+        self._moved()
+
     def _only(self, partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition] | None:
         for each in partitions:
             self._subscription.state(each)

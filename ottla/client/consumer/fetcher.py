@@ -68,7 +68,7 @@ class Fetcher:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         """Not asked of the timer: uvloop's for what is due at once does not know."""
-        self.error: KafkaError | None = None
+        self.error: Exception | None = None
         """No broker will ever talk to us."""
 
     # --- what to ask ----------------------------------------------------------------------------------------------
@@ -114,7 +114,8 @@ class Fetcher:
             return None
         if info.leader_epoch != state.leader_epoch:
             assert state.position is not None, "it is fetchable"
-            if state.position.offset_epoch >= 0 and info.leader_epoch >= 0:
+            is_other = state.is_in_another(self._cluster.metadata.topic_id(info.topic))
+            if state.position.offset_epoch >= 0 and info.leader_epoch >= 0 and not is_other:
                 state.needs_validation = True
                 self._validate()
                 return None
@@ -170,6 +171,10 @@ class Fetcher:
                 self._refresh()
             else:
                 self.error = error
+        except Exception as error:  # nobody awaits this task: the next poll must hear of everything
+            line.session.lose()
+            line.not_before = asyncio.get_running_loop().time() + line.backoff.next_ms() / _MS
+            self.error = error
         finally:
             line.task = None
         self.fetch()
@@ -181,13 +186,15 @@ class Fetcher:
         if not all_have_ids(wanted.values()):
             version = min(version, IDS_SINCE - 1)
         request = line.session.request(wanted, version, self._config)
+        is_new = line.session.is_new
         patience_ms = max(self._config.request_timeout_ms, self._config.fetch_max_wait_ms + _ROOM_IN_TIME_MS)
         answer = await ask(peer, request, timeout_ms=patience_ms, version=version)
         if line.session.accept(answer):
             for fetched in self._answers.read(answer, node_id, wanted, version):
                 self._undelivered.add(fetched)
             peer.recycle()  # records were copied: nothing looks at the answer any more
-        elif answer.error_code not in SESSION_ERRORS:
+        elif is_new or answer.error_code not in SESSION_ERRORS:
+            # A session that is refused before it began will be refused again: not without a pause.
             raise KafkaError.of(answer.error_code, f"a fetch from broker {node_id}")
 
     # --- the end ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Any
 
 from ottla.client.consumer.subscription import Subscription
 from ottla.client.deadline import Deadline
-from ottla.client.listener import tell
 from ottla.core.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -76,7 +75,7 @@ class Handover:
 
     async def _tell(self, method: Callable[[Any], Any], partitions: Partitions) -> None:
         try:
-            await tell(method(sorted(partitions)))
+            await self._subscription.tell(method, partitions)
         except Exception as error:
             self._note(error)
 

@@ -1,7 +1,7 @@
 """Places in logs: where a time, a beginning, an end lies (ListOffsets), where an epoch ends (OffsetForLeaderEpoch).
 
 Each partition is asked of its leader, all brokers at the same time; partitions that fail in a way that may pass are
-asked again until the deadline.
+asked again until the deadline. What one broker has answered need not wait for the others: `found` is told at once.
 """
 
 import asyncio
@@ -39,6 +39,7 @@ class EpochAsked(NamedTuple):
 
 
 _AskBroker = Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, T | KafkaError]]]
+_Found = Callable[[dict[TopicPartition, T]], None]
 
 
 class OffsetLookup:
@@ -49,7 +50,10 @@ class OffsetLookup:
         self._isolation_level = int(is_read_committed)
 
     async def offsets(
-        self, wanted: Mapping[TopicPartition, int], deadline: Deadline
+        self,
+        wanted: Mapping[TopicPartition, int],
+        deadline: Deadline,
+        found: _Found[OffsetAndTimestamp | None] | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is not older than a timestamp; None if all are.
 
@@ -60,10 +64,13 @@ class OffsetLookup:
         ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
             return await self._list(node, {each: wanted[each] for each in partitions}, deadline)
 
-        return await self._of_all(wanted, ask, deadline, "offsets were not found")
+        return await self._of_all(wanted, ask, deadline, "offsets were not found", found)
 
     async def epoch_ends(
-        self, wanted: Mapping[TopicPartition, EpochAsked], deadline: Deadline
+        self,
+        wanted: Mapping[TopicPartition, EpochAsked],
+        deadline: Deadline,
+        found: _Found[EpochEnd | None] | None = None,
     ) -> dict[TopicPartition, EpochEnd | None]:
         """Where epochs end; None where the broker is too old to be asked."""
 
@@ -72,34 +79,38 @@ class OffsetLookup:
         ) -> dict[TopicPartition, EpochEnd | KafkaError | None]:
             return await self._epoch_ends(node, {each: wanted[each] for each in partitions})
 
-        return await self._of_all(wanted, ask, deadline, "the ends of leader epochs were not found")
+        return await self._of_all(wanted, ask, deadline, "the ends of leader epochs were not found", found)
 
     # --- all brokers ----------------------------------------------------------------------------------------------
 
     async def _of_all(
-        self, wanted: Iterable[TopicPartition], ask: _AskBroker[T], deadline: Deadline, failed: str
+        self,
+        wanted: Iterable[TopicPartition],
+        ask: _AskBroker[T],
+        deadline: Deadline,
+        failed: str,
+        tell: _Found[T] | None,
     ) -> dict[TopicPartition, T]:
         found: dict[TopicPartition, T] = {}
         missing = list(wanted)
 
+        async def ask_one(node: int, partitions: list[TopicPartition], errors: list[BaseException]) -> None:
+            try:
+                answer = await ask(node, partitions)
+            except KafkaError as error:
+                errors.append(error)
+                return
+            asked = {each: answer[each] for each in partitions if each in answer}
+            good = {key: each for key, each in asked.items() if not isinstance(each, KafkaError)}
+            errors += [each for each in asked.values() if isinstance(each, KafkaError)]
+            found.update(good)
+            if tell is not None and good:
+                tell(good)
+
         async def attempt() -> None:
             nonlocal missing
-            by_leader: dict[int, list[TopicPartition]] = {}
-            for each in missing:
-                by_leader.setdefault((await self._cluster.leader(each)).node_id, []).append(each)
-            answers = await asyncio.gather(
-                *(ask(node, partitions) for node, partitions in by_leader.items()), return_exceptions=True
-            )
-            errors: list[BaseException] = []
-            for answer in answers:
-                if isinstance(answer, BaseException):
-                    errors.append(answer)
-                    continue
-                for partition, outcome in answer.items():
-                    if isinstance(outcome, KafkaError):
-                        errors.append(outcome)
-                    else:
-                        found[partition] = outcome
+            by_leader, errors = await self._by_leader(missing)
+            await asyncio.gather(*(ask_one(node, each, errors) for node, each in by_leader.items()))
             missing = [each for each in missing if each not in found]
             if missing:
                 left_out = KafkaError.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{missing[0]} was left out")
@@ -108,6 +119,23 @@ class OffsetLookup:
         if missing:
             await self._cluster.patiently(attempt, deadline, failed)
         return found
+
+    async def _by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], list[BaseException]]:
+        """Whom to ask about what, and why some cannot be asked about. Those must not keep the others waiting."""
+        metadata = self._cluster.metadata
+        if unknown := {each.topic for each in partitions if metadata.leader(each) is None}:
+            await self._cluster.refresh(unknown)
+        by_leader: dict[int, list[TopicPartition]] = {}
+        errors: list[BaseException] = []
+        for each in partitions:
+            node = metadata.leader(each)
+            if node is None:
+                errors.append(self._cluster.leaderless(each))
+            else:
+                by_leader.setdefault(node.node_id, []).append(each)
+        return by_leader, errors
 
     async def _look_again(self, missing: list[TopicPartition], errors: list[BaseException]) -> None:
         """Raise the worst of the errors, with fresh metadata if they are to blame."""

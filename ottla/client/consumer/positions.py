@@ -3,13 +3,14 @@ still in the log after its leader has changed (KIP-320).
 
 `update` begins to look up whatever is missing at that moment, in the background, so that a poll that does not wait
 makes progress too; partitions that are assigned meanwhile are left for the next `update`, because their listener may
-want to seek first. What a lookup finds counts only for a partition that has the life it was looked up for.
+want to seek first. What a lookup finds counts only for a partition that has the life it was looked up for, and as soon
+as it is there: one partition that cannot be found holds back no other.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.config import ConsumerConfig
@@ -25,7 +26,7 @@ from ottla.client.consumer.subscription import EARLIEST, LATEST, NONE, Partition
 from ottla.client.deadline import Backoff, Deadline
 from ottla.client.errors import LogTruncationError, NoOffsetForPartitionError
 from ottla.client.records import OffsetAndTimestamp
-from ottla.core.errors import KafkaError, RetriableError
+from ottla.core.errors import RetriableError
 from ottla.core.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -47,13 +48,28 @@ class Positions:
     ) -> None:
         self._cluster, self._config, self._subscription = cluster, config, subscription
         self._lookup, self._committed, self._changed = lookup, committed, changed
-        self._task: asyncio.Task[None] | None = None
-        self.error: KafkaError | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._looking: dict[TopicPartition, int] = {}
+        """What is being looked up in the background, for which life of the partition."""
+        self.error: Exception | None = None
 
     def update(self) -> None:
-        """Begin to look up what is missing, unless that is under way."""
-        if self._task is None and (missing := self._missing()):
-            self._task = asyncio.ensure_future(self._update(missing))
+        """Begin to look up what is missing, as far as that is not under way. What cannot be found now (a partition
+        without a leader) is tried again and again, and keeps nobody else waiting."""
+        states = [
+            state
+            for state in self._subscription.partitions.values()
+            if _is_missing(state) and self._looking.get(state.partition) != state.life
+        ]
+        for group in (
+            [state for state in states if state.position is None],
+            [state for state in states if state.position is not None],
+        ):
+            if group:
+                self._looking |= {state.partition: state.life for state in group}
+                task = asyncio.ensure_future(self._update(group))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
 
     async def find(self, states: Iterable[PartitionState], deadline: Deadline) -> None:
         """Give these positions, now. Raises what prevents it."""
@@ -61,19 +77,13 @@ class Positions:
         await self._validate([state for state in states if state.needs_validation], deadline)
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    def _missing(self) -> list[PartitionState]:
-        return [
-            state
-            for state in self._subscription.partitions.values()
-            if state.position is None or state.needs_validation
-        ]
+        for task in (tasks := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _update(self, states: list[PartitionState]) -> None:
         backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        lives = {state.partition: state.life for state in states}
         try:
             while states:
                 try:
@@ -82,13 +92,19 @@ class Positions:
                 except RetriableError as error:
                     logger.warning("positions are not known yet: %s", error)
                     await asyncio.sleep(backoff.next_ms() / _MS)
-                current = self._subscription.partitions
-                states = [state for state in states if current.get(state.partition) is state]
-        except KafkaError as error:
+                states = [state for state in states if self._is_ours(state, lives)]
+        except Exception as error:  # nobody awaits this task: the next poll must hear of everything
             self.error = error
         finally:
-            self._task = None
+            for partition, life in lives.items():
+                if self._looking.get(partition) == life:
+                    del self._looking[partition]
         self._changed()
+
+    def _is_ours(self, state: PartitionState, lives: Mapping[TopicPartition, int]) -> bool:
+        """Whether it is still to be found, for the life that it was begun for."""
+        is_read = self._subscription.partitions.get(state.partition) is state
+        return is_read and _is_missing(state) and state.life == lives[state.partition]
 
     # --- finding --------------------------------------------------------------------------------------------------
 
@@ -99,43 +115,42 @@ class Positions:
             committed = await self._committed.fetch([state.partition for state in fresh], deadline)
             for state in fresh:
                 place = committed.get(state.partition)
-                if place is not None and state.life == lives[state.partition]:
+                if place is not None and state.position is None and state.life == lives[state.partition]:
                     state.seek(Position(place.offset, place.leader_epoch))
+            self._changed()
         # Somebody may have done the same, or sought, meanwhile.
         unknown = [
             state for state in states if state.position is None and state.life == lives[state.partition]
         ]
-        self._choose_reset([state for state in unknown if state.needs_reset is None])
-        await self._reset([state for state in unknown if state.needs_reset is not None], deadline)
-
-    def _choose_reset(self, states: list[PartitionState]) -> None:
-        where = self._config.auto_offset_reset
-        if where == NONE and states:
-            partitions = frozenset(state.partition for state in states)
-            names = ", ".join(str(each) for each in sorted(partitions))
-            raise NoOffsetForPartitionError(
-                f"nothing was committed for {names}, and auto.offset.reset is none", partitions
-            )
-        for state in states:
-            state.reset(where)
+        undecided = [state for state in unknown if state.needs_reset is None]
+        if self._config.auto_offset_reset == NONE:
+            await self._reset([state for state in unknown if state.needs_reset is not None], deadline)
+            _raise_nothing_committed(undecided)
+            return
+        for state in undecided:
+            state.needs_reset = self._config.auto_offset_reset
+        await self._reset(unknown, deadline)
 
     async def _reset(self, states: list[PartitionState], deadline: Deadline) -> None:
         if not states:
             return
         lives = {state.partition: state.life for state in states}
-        metadata = self._cluster.metadata
+        by_partition = {state.partition: state for state in states}
+
+        def move(places: Mapping[TopicPartition, OffsetAndTimestamp | None]) -> None:
+            for partition, place in places.items():
+                state = by_partition[partition]
+                if place is not None and state.life == lives[partition]:
+                    info = self._cluster.metadata.partition(partition)
+                    state.seek(Position(place.offset, place.leader_epoch))
+                    state.leader_epoch = -1 if info is None else info.leader_epoch
+            self._changed()
+
         wanted = {state.partition: self._timestamp(state.needs_reset or LATEST) for state in states}
-        found = await self._lookup.offsets(wanted, deadline)
+        found = await self._lookup.offsets(wanted, deadline, move)
         if late := [partition for partition, place in found.items() if place is None]:
             # So young is nothing: begin with what comes.
-            found |= await self._lookup.offsets(dict.fromkeys(late, LATEST_TIMESTAMP), deadline)
-        for state in states:
-            place: OffsetAndTimestamp | None = found.get(state.partition)
-            if place is None or state.life != lives[state.partition]:
-                continue
-            info = metadata.partition(state.partition)
-            state.seek(Position(place.offset, place.leader_epoch))
-            state.leader_epoch = -1 if info is None else info.leader_epoch
+            await self._lookup.offsets(dict.fromkeys(late, LATEST_TIMESTAMP), deadline, move)
 
     def _timestamp(self, where: str) -> int:
         if where == EARLIEST:
@@ -155,14 +170,17 @@ class Positions:
                 asked[state.partition] = state, state.life, question
         if not asked:
             return
-        ends = await self._lookup.epoch_ends({key: each for key, (_, _, each) in asked.items()}, deadline)
-        for partition, (state, life, question) in asked.items():
-            if state.life != life or not state.needs_validation:
-                continue
-            end = ends.get(partition)
-            state.needs_validation, state.leader_epoch = False, question.leader_epoch
-            if end is not None:
-                self._judge(state, end)
+
+        def judge(ends: Mapping[TopicPartition, EpochEnd | None]) -> None:
+            for partition, end in ends.items():
+                state, life, question = asked[partition]
+                if state.life == life and state.needs_validation:
+                    state.needs_validation, state.leader_epoch = False, question.leader_epoch
+                    if end is not None:
+                        self._judge(state, end)
+            self._changed()
+
+        await self._lookup.epoch_ends({key: each for key, (_, _, each) in asked.items()}, deadline, judge)
 
     def _judge(self, state: PartitionState, end: EpochEnd) -> None:
         position = state.position
@@ -197,3 +215,16 @@ class Positions:
         else:
             logger.warning("%s: reset to %s", sentence, self._config.auto_offset_reset)
             state.reset(self._config.auto_offset_reset)
+
+
+def _is_missing(state: PartitionState) -> bool:
+    return state.position is None or state.needs_validation
+
+
+def _raise_nothing_committed(states: list[PartitionState]) -> None:
+    if states:
+        partitions = frozenset(state.partition for state in states)
+        names = ", ".join(str(each) for each in sorted(partitions))
+        raise NoOffsetForPartitionError(
+            f"nothing was committed for {names}, and auto.offset.reset is none", partitions
+        )

@@ -7,7 +7,7 @@ go on in the background, so a poll that does not wait makes progress too.
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.alone import Alone
@@ -25,7 +25,7 @@ from ottla.client.consumer.subscription import Subscription
 from ottla.client.consumer.topics import TopicWatch
 from ottla.client.consumer.undelivered import Undelivered
 from ottla.client.deadline import Deadline
-from ottla.client.errors import WakeupError
+from ottla.client.errors import ClosedError, IllegalStateError, WakeupError
 from ottla.client.records import ConsumerRecord, GroupMetadata
 from ottla.core.ids import TopicPartition
 
@@ -75,6 +75,11 @@ class Reader:
         self._news = asyncio.Event()
         self._is_due = True
         self._is_woken = False
+        self._is_closing = False
+        self._poller: asyncio.Task[Any] | None = None
+        self._idle = asyncio.Event()
+        """Nobody polls."""
+        self._idle.set()
 
     def _make_commits(self) -> tuple[CommittedOffsets | None, Commits | None]:
         config = self.config
@@ -87,7 +92,10 @@ class Reader:
             lambda code: self.membership.failed_commit(code),
             is_consumer_protocol=config.group_protocol == "consumer",
         )
-        return committed, Commits(self.cluster, config, self.subscription, committed, self.interceptors)
+        commits = Commits(
+            self.cluster, config, self.subscription, committed, self.interceptors, lambda: self.wake()
+        )
+        return committed, commits
 
     def _make_membership(self) -> Membership:
         """The protocols of groups are loaded only by those who have a group."""
@@ -124,6 +132,10 @@ class Reader:
         self._subscription_changed()
 
     async def close(self, deadline: Deadline, *, leave_group: bool) -> None:
+        """Whoever polls in another task gets a ClosedError."""
+        self._is_closing = True
+        self.wake()
+        await self._until_idle(deadline)
         self.undelivered.settle()
         subscription = self.subscription
         try:
@@ -141,6 +153,17 @@ class Reader:
             await self.fetcher.close(deadline)
             await self.cluster.close()
             self.undelivered.clear()
+
+    async def _until_idle(self, deadline: Deadline) -> None:
+        """A poll under way must not meet a group that is being left. But a listener that closes its consumer is called
+        by a poll: that cannot end first."""
+        if self._poller is asyncio.current_task() or self.subscription.tells:
+            return
+        try:
+            async with asyncio.timeout(deadline.left_seconds()):
+                await self._idle.wait()
+        except TimeoutError:
+            pass
 
     async def unsubscribe(self, deadline: Deadline) -> None:
         self.undelivered.settle()
@@ -213,9 +236,25 @@ class Reader:
         return self.interceptors.on_consume({partition: records}).get(partition, [])
 
     async def _until(self, take: Callable[[], T | None], deadline: Deadline) -> T | None:
-        await asyncio.sleep(0)  # whoever polls without ever waiting would keep the network out
+        if self._poller is not None:
+            raise IllegalStateError(
+                "a poll is under way already: one task reads at a time, and no listener polls"
+            )
+        if self.subscription.is_empty:
+            raise IllegalStateError("nothing is read: subscribe() to topics or assign() partitions first")
+        self._poller = asyncio.current_task()
+        self._idle.clear()
+        try:
+            await asyncio.sleep(0)  # whoever polls without ever waiting would keep the network out
+            return await self._look(take, deadline)
+        finally:
+            self._poller = None
+            self._idle.set()
+
+    async def _look(self, take: Callable[[], T | None], deadline: Deadline) -> T | None:
         while True:
             self._news.clear()
+            self._check_open()
             if self._is_woken:
                 self._is_woken = False
                 raise WakeupError("wakeup() was called")
@@ -234,10 +273,15 @@ class Reader:
         if self.commits is not None:
             self.commits.tick()
         await self.membership.poll(deadline)
+        self._check_open()  # somebody else may have closed it, or a listener
         self.positions.update()
         if self._is_due:
             self._is_due = False
             self.fetcher.fetch()
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise ClosedError("the consumer was closed")
 
     async def _wait(self, deadline: Deadline) -> None:
         """Until something happens, or a commit is due."""

@@ -79,6 +79,11 @@ class FetchSession:
             self._epoch = self._epoch + 1 if self._epoch < _EPOCH_MAX else _EPOCH_FIRST + 1
         return True
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the next request, or the one under way, begins it."""
+        return self._epoch == _EPOCH_FIRST
+
     def lose(self) -> None:
         """Nobody knows what the broker knows: begin again. The old session, if there is one, is replaced."""
         self._epoch = _EPOCH_FIRST

@@ -7,12 +7,13 @@ assignment) gives the partition another `life`, which whoever asked compares whe
 
 import itertools
 import re
+import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.client.consumer.subscription_pattern import SubscriptionPattern
 from ottla.client.errors import IllegalStateError
-from ottla.client.listener import RebalanceListener
+from ottla.client.listener import RebalanceListener, tell
 from ottla.core.ids import TopicPartition
 
 _lives = itertools.count(1)
@@ -44,6 +45,7 @@ class PartitionState:
         "preferred_replica",
         "preferred_until",
         "retry_at",
+        "topic_id",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -57,6 +59,9 @@ class PartitionState:
         """The leader has changed: does its log still have what was read (KIP-320)?"""
         self.leader_epoch = -1
         """The leader for whom the position is known to be right."""
+        self.topic_id: uuid.UUID | None = None
+        """The topic that the position is a place in, once a broker has answered for it. One that was deleted and made
+        again has the same name, but another id, and none of the old offsets means anything in it."""
         self.is_paused = False
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.preferred_replica = -1
@@ -68,16 +73,20 @@ class PartitionState:
     def is_fetchable(self) -> bool:
         return not self.is_paused and self.position is not None and not self.needs_validation
 
+    def is_in_another(self, topic_id: uuid.UUID) -> bool:
+        """Whether the position is a place in a topic that had this one's name before it."""
+        return self.topic_id is not None and topic_id.int != 0 and topic_id != self.topic_id
+
     def seek(self, position: Position) -> None:
         """Go on from there. Answers under way are worthless."""
         self.position, self.needs_reset, self.needs_validation = position, None, False
-        self.leader_epoch = -1
+        self.leader_epoch, self.topic_id = -1, None
         self.life = next(_lives)
 
     def reset(self, where: str) -> None:
         """Go on from a place that must be looked up."""
         self.position, self.needs_reset, self.needs_validation = None, where, False
-        self.leader_epoch = -1
+        self.leader_epoch, self.topic_id = -1, None
         self.life = next(_lives)
 
 
@@ -91,6 +100,8 @@ class Subscription:
         self.is_manual = False
         self.listener: RebalanceListener | None = None
         self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.tells = 0
+        """How many calls of the listener are under way."""
         self.on_change: list[Callable[[], None]] = []
         """Called when topics or partitions have changed."""
 
@@ -144,6 +155,16 @@ class Subscription:
         self.topics, self.pattern, self.listener, self.is_manual = frozenset(), None, None, False
         self.partitions = {}
         self._changed()
+
+    async def tell(
+        self, method: Callable[[list[TopicPartition]], Any], partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Call a method of the listener, and wait for it."""
+        self.tells += 1
+        try:
+            await tell(method(sorted(partitions)))
+        finally:
+            self.tells -= 1
 
     def state(self, partition: TopicPartition) -> PartitionState:
         """Raises IllegalStateError for a partition that is not assigned."""

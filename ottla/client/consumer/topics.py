@@ -12,7 +12,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.consumer.config import ConsumerConfig
 from ottla.client.consumer.subscription import Subscription
 from ottla.client.deadline import Backoff
-from ottla.core.errors import KafkaError, RetriableError
+from ottla.core.errors import RetriableError
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class TopicWatch:
         self._on_news = on_news
         self._asked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.error: KafkaError | None = None
+        self.error: Exception | None = None
 
     def start(self) -> None:
         self._task = asyncio.ensure_future(self._run())
@@ -77,7 +77,7 @@ class TopicWatch:
             except RetriableError as error:
                 logger.warning("the metadata could not be refreshed: %s", error)
                 self._asked.set()
-            except KafkaError as error:
+            except Exception as error:  # nobody awaits this task: the next poll must hear of everything
                 self.error = error
             self._on_news()
             # Asked for at once by many who found the same: the pause makes it one question.

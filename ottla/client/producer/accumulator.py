@@ -2,7 +2,8 @@
 
 Records are added by the application's thread, batches are taken by the event loop's: one lock stands between them, held
 for a few operations. A queue gives out batches in order. A batch that may have been written keeps its number until the
-broker has said what became of it, and nothing new leaves before it: so a retry neither doubles nor reorders records.
+broker has said what became of it, and of what is new only a little leaves meanwhile: so a retry neither doubles nor
+reorders records.
 """
 
 import asyncio
@@ -16,6 +17,9 @@ from ottla.client.producer.config import ProducerConfig
 from ottla.core.ids import TopicPartition
 
 _SENT_MAX = 64  # batches of a partition that were sent and may come back; far above what is in flight
+_REMEMBERED = 5
+"""So many batches of a producer a broker knows by their numbers. One that is sent again when more have followed it
+looks like a gap: it would be sent under another number, and be there twice."""
 
 
 class PartitionQueue:
@@ -25,6 +29,8 @@ class PartitionQueue:
         "_is_known",
         "_next_order",
         "_next_sequence",
+        "_numbered",
+        "_unsettled",
         "identity",
         "in_flight",
         "is_doubtful",
@@ -44,6 +50,9 @@ class PartitionQueue:
         """Whether the partition's log has something of our id. To one that has nothing any number is a beginning."""
         self._next_sequence = 0
         self._next_order = 0
+        self._numbered = 0
+        self._unsettled: dict[Batch, int] = {}
+        """Of which batches the broker's word is not known, and how many had got numbers when they did."""
 
     def new_order(self) -> tuple[int, ...]:
         self._next_order += 1
@@ -81,11 +90,24 @@ class PartitionQueue:
                 return False
             self._is_known = self._is_known and self.identity.producer_id == current.producer_id
             self.identity, self._next_sequence, self.is_doubtful = current, 0, False
+            self._unsettled.clear()
         if self.is_doubtful or (self.in_flight and not self._is_known):
             return False
+        if self._followers_of_oldest() >= _REMEMBERED - 1:
+            return False  # it is under way to a former leader, say, while others are answered by the new one
         batch.identity, batch.sequence = current, self._next_sequence
         self._next_sequence = batch.next_sequence
+        self._unsettled[batch] = self._numbered
+        self._numbered += 1
         return True
+
+    def _followers_of_oldest(self) -> int:
+        """How many got numbers after the first of which the broker's word is not known."""
+        for batch, count in list(self._unsettled.items()):
+            if batch.outcome is None:
+                return self._numbered - count - 1
+            del self._unsettled[batch]  # it was cut in two
+        return 0
 
     def is_first_unresolved(self, batch: Batch) -> bool:
         """Whether the broker's word is known of everything that was sent before it."""
@@ -94,6 +116,7 @@ class PartitionQueue:
 
     def written(self, batch: Batch) -> None:
         """The broker has it."""
+        self._unsettled.pop(batch, None)
         self._is_known = self._is_known or batch.identity.producer_id == self.identity.producer_id
 
     def put_back(self, *batches: Batch) -> None:
@@ -104,6 +127,7 @@ class PartitionQueue:
     def gave_up(self, batch: Batch, *, is_number_free: bool) -> None:
         """It will not be sent again. If nothing was numbered after it, and it is surely not written, the next one can
         have its number. If that was wrong, the broker would take the next one for this one, and drop it."""
+        self._unsettled.pop(batch, None)
         if not batch.has_sequence or batch.identity != self.identity:
             return
         if not is_number_free or batch.next_sequence != self._next_sequence:

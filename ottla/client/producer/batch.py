@@ -77,6 +77,7 @@ class Batch:
         "order",
         "outcome",
         "partition",
+        "refused",
         "retry_at",
         "rows",
         "sequence",
@@ -102,6 +103,8 @@ class Batch:
         self.identity, self.sequence = NOBODY, NO_SEQUENCE
         """Which batch of this producer it is to the broker. Kept until the broker's word is known for sure."""
         self.attempts = 0
+        self.refused = 0
+        """Attempts that certainly wrote nothing: the broker has said so, or there was no connection."""
         self.retry_at = 0.0
         self.outcome: Landed | Exception | None = None
         self.halves: list[tuple[int, Batch]] = []
@@ -138,7 +141,7 @@ class Batch:
         parts = []
         for number, start, rows in ((0, 0, self.rows[:middle]), (1, middle, self.rows[middle:])):
             half = Batch(self.partition, (*self.order, number), self.created, self.expires, self.home)
-            half.rows, half.is_closed, half.attempts = rows, True, self.attempts
+            half.rows, half.is_closed, half.attempts, half.refused = rows, True, self.attempts, self.attempts
             half.size = sum(size_of(row) for row in rows)
             if self.has_sequence:
                 half.identity, half.sequence = self.identity, (self.sequence + start) % _SEQUENCES

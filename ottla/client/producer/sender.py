@@ -20,7 +20,7 @@ from ottla.client.producer.batch import Batch, Landed
 from ottla.client.producer.config import ProducerConfig
 from ottla.client.producer.identity import Gate
 from ottla.client.producer.request import landed_of, produce_request
-from ottla.client.producer.verdict import Verdict, is_number_free, judge
+from ottla.client.producer.verdict import Verdict, is_number_free, is_refusal, judge
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError, StaleMetadataError
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import PeerClosed, RequestTimedOut
@@ -99,6 +99,7 @@ class Sender:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             self._look.clear()
             self._accumulator.slept()
@@ -107,11 +108,11 @@ class Sender:
             except Exception:
                 logger.exception("the sender stumbled, and goes on")
                 pause = _LOOK_SECONDS_MAX
+            alarm = loop.call_later(pause, self._look.set)
             try:
-                async with asyncio.timeout(pause):
-                    await self._look.wait()
-            except TimeoutError:
-                pass
+                await self._look.wait()
+            finally:
+                alarm.cancel()
 
     def _send_what_is_due(self) -> float:
         """Start the requests that can leave now; how long until there may be more without anybody saying so."""
@@ -177,6 +178,12 @@ class Sender:
 
     def _expire(self, queue: PartitionQueue, now: float) -> float:
         """Fail what has waited for too long; when the next would have."""
+        # What waits was begun in this order, and there may be hundreds: none is older than the first.
+        first = min(
+            [each.expires for each in (*queue.in_flight, *queue.waiting[:1])], default=now + _LOOK_SECONDS_MAX
+        )
+        if first > now:
+            return first - now
         late = [each for each in (*queue.in_flight, *queue.waiting) if each.expires <= now]
         for batch in late:
             is_in_flight = batch in queue.in_flight
@@ -206,7 +213,7 @@ class Sender:
         line.is_connecting = self._cluster.connections.existing(node.address, DATA) is None
         for batch in batches:
             batch.attempts += 1
-        task = asyncio.ensure_future(self._deliver(node, line, batches))
+        task = asyncio.get_running_loop().create_task(self._deliver(node, line, batches))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -222,17 +229,26 @@ class Sender:
         finally:
             line.in_flight -= 1
             line.is_connecting = False
-            self._look.set()
-        for batch in batches:
-            lost = NetworkError(f"broker {node.node_id} did not answer for {batch.partition}")
-            self._answered(batch, answers.get(batch.partition, lost))
+        try:
+            for batch in batches:
+                answer = answers.get(batch.partition)
+                if answer is None:
+                    answer = NetworkError(f"broker {node.node_id} did not answer for {batch.partition}")
+                self._answered(batch, answer)
+        finally:
+            self._look.set()  # behind those who are told: one look is enough for what they send at once
 
     async def _ask(
         self, node: Node, line: Line, batches: list[Batch]
     ) -> "dict[TopicPartition, Landed | KafkaError]":
         """What the broker says of each batch. Raises KafkaError if it says nothing."""
         config, gate = self._config, self.gate
-        peer = await self._cluster.connections.to(node.address, DATA)
+        try:
+            peer = await self._cluster.connections.to(node.address, DATA)
+        except KafkaError:
+            for batch in batches:
+                batch.refused += 1
+            raise
         if line.is_connecting:
             line.is_connecting = False
             self._look.set()
@@ -270,6 +286,7 @@ class Sender:
             is_first_unresolved=queue.is_first_unresolved(batch),
             is_transactional=self.gate.is_transactional,
             may_retry=batch.attempts <= self._config.retries,
+            is_written_perhaps=batch.attempts - 1 > batch.refused,
         )
         with self._accumulator.lock:
             queue.in_flight.remove(batch)
@@ -291,6 +308,7 @@ class Sender:
     def _again(self, queue: PartitionQueue, batch: Batch, verdict: Verdict, why: KafkaError) -> None:
         logger.debug("%r is sent again: %s", batch, why)
         self.retried_batches += 1
+        batch.refused += is_refusal(why)
         if verdict is Verdict.RENUMBER:
             if why.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 self.gate.id_is_taken()

@@ -52,11 +52,13 @@ def judge(
     is_first_unresolved: bool,
     is_transactional: bool,
     may_retry: bool,
+    is_written_perhaps: bool = False,
 ) -> Verdict:
-    """`count` is of records in the batch, `is_first_unresolved` whether all that was sent before it is settled."""
+    """`count` is of records in the batch, `is_first_unresolved` whether all that was sent before it is settled,
+    `is_written_perhaps` whether an earlier attempt had no answer: then halves would not be known as what they are."""
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return Verdict.WRITTEN
-    if code in _TOO_LARGE and count > 1:
+    if code in _TOO_LARGE and count > 1 and not (has_sequence and is_written_perhaps):
         return Verdict.SPLIT
     if not may_retry:
         return Verdict.FAIL
@@ -67,6 +69,13 @@ def judge(
     if has_sequence and code == ErrorCode.INVALID_PRODUCER_EPOCH and not is_transactional:
         return Verdict.RENUMBER
     return Verdict.RETRY if code.retriable else Verdict.FAIL
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether a broker has said with this that the attempt wrote nothing."""
+    if not isinstance(error, KafkaError) or isinstance(error, ClientError):
+        return False
+    return error.code in _NOT_WRITTEN or error.code in _GAP
 
 
 def is_number_free(error: Exception, attempts: int) -> bool:

@@ -1,6 +1,7 @@
 """The cluster as clients reach it: through whichever server answers, and with patience up to a limit."""
 
 import asyncio
+import gc
 import socket
 
 import pytest
@@ -91,6 +92,25 @@ def test_one_that_stops_waiting_takes_nothing_away_from_the_others():
     asyncio.run(run())
 
 
+def test_what_fails_when_everybody_who_asked_has_gone_is_not_complained_about(caplog):
+    async def run() -> None:
+        async with AsyncBroker(memory=True) as broker:
+            cluster = cluster_at(broker.bootstrap_server)
+            broker.pause()
+            asking = asyncio.ensure_future(cluster.refresh([]))
+            while not cluster._refreshing or not cluster.connections.opening():
+                await asyncio.sleep(0)
+            asking.cancel()
+            await broker.kill()
+            while cluster._refreshing:
+                await asyncio.sleep(0)
+            await cluster.close()
+
+    asyncio.run(run())
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
 def test_patience_ends_with_the_last_error_and_what_cannot_pass_ends_it_at_once():
     async def run() -> None:
         cluster = cluster_at(dead())
@@ -130,6 +150,7 @@ def test_topics_that_cannot_be_or_are_not_there():
     async def run() -> None:
         async with AsyncBroker(memory=True) as broker:
             cluster = cluster_at(broker.bootstrap_server)
+            await cluster.refresh([])
             with pytest.raises(UnknownTopicError, match="topic nowhere was not found within 20 ms"):
                 await cluster.topic("nowhere", Deadline(20))
             with pytest.raises(KafkaError, match="INVALID_TOPIC"):

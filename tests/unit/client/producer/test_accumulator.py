@@ -82,6 +82,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.answers: list[tuple[Request, Landed | KafkaError]] = []
         self.late: list[Request] = []
         """Still on a connection that we have given up."""
+        self.stuck: list[Request] = []
+        """Written, by a leader that answers nobody. Another leads now."""
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -126,7 +128,10 @@ class QueueMachine(RuleBasedStateMachine):
         )
     )
     def broker_refuses(self, code: ErrorCode) -> None:
-        self.answers.append((self.asked.pop(0), KafkaError.of(code)))
+        request = self.asked.pop(0)
+        if code == ErrorCode.MESSAGE_TOO_LARGE and request.values[0] in self.broker.log:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # what was not too large once is not later
+        self.answers.append((request, KafkaError.of(code)))
 
     @precondition(lambda self: self.answers)
     @rule()
@@ -143,6 +148,17 @@ class QueueMachine(RuleBasedStateMachine):
         self.asked, self.answers = [], []
         for request in let_down:
             self.sender._answered(request.batch, NetworkError("lost"))
+
+    @precondition(lambda self: self.asked)
+    @rule()
+    def leader_falls_silent(self) -> None:
+        self.stuck.append(self.asked.pop(0))
+        self.broker.write(self.stuck[-1])
+
+    @precondition(lambda self: self.stuck)
+    @rule()
+    def silence_is_noticed(self) -> None:
+        self.sender._answered(self.stuck.pop(0).batch, NetworkError("lost"))
 
     @precondition(lambda self: self.late)
     @rule()
@@ -189,6 +205,8 @@ class QueueMachine(RuleBasedStateMachine):
         """Without any more trouble everything ends, and all that did not fail is there."""
         if not hasattr(self, "broker"):
             return
+        while self.stuck:
+            self.silence_is_noticed()
         for _ in range(10_000):
             if not (self.queue.waiting or self.queue.in_flight):
                 break
@@ -240,6 +258,29 @@ def test_to_a_log_that_knows_nothing_of_us_one_batch_goes_alone():
     queue.written(first)
     second, third = (queue.take(0.0, lambda _: True, me) for _ in range(2))
     assert [each.sequence for each in (first, second, third)] == [0, 1, 2]
+
+
+def test_no_more_leave_past_a_batch_without_an_answer_than_a_broker_remembers():
+    """A leader died and had written it: the next one takes what follows, and must know it when it is sent again."""
+    accumulator = accumulator_of(batch_max_records=1)
+    queue, me = accumulator.queue(PLACE), Identity(1, 0)
+    for _ in range(8):
+        accumulator.append(queue, row(), 30)
+
+    def send() -> Batch | None:
+        return queue.take(0.0, lambda _: True, me)
+
+    def answered(batch: Batch) -> None:
+        queue.in_flight.remove(batch)
+        queue.written(batch)
+
+    answered(send())
+    silent = send()
+    for _ in range(4):
+        answered(send())
+    assert send() is None
+    answered(silent)
+    assert send().sequence == 6
 
 
 def test_without_numbers_nothing_waits_for_anything():

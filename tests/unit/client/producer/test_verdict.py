@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.client.errors import KafkaTimeoutError, NetworkError, ProtocolMismatch
-from ottla.client.producer.verdict import Verdict, is_number_free, judge
+from ottla.client.producer.verdict import Verdict, is_number_free, is_refusal, judge
 from ottla.core.errors import ErrorCode, KafkaError
 
 USUAL = {
@@ -56,3 +56,13 @@ def test_a_number_is_free_only_where_a_broker_has_refused_the_first_attempt():
         ValueError("ours"),
     ):
         assert not is_number_free(error, 1)
+
+
+def test_what_may_have_been_written_is_not_cut():
+    """The broker knows it as a whole: halves would look like a gap, be numbered anew, and be there twice."""
+    assert judge(ErrorCode.MESSAGE_TOO_LARGE, **USUAL, is_written_perhaps=True) is Verdict.FAIL
+    nobody = USUAL | {"has_sequence": False}
+    assert judge(ErrorCode.MESSAGE_TOO_LARGE, **nobody, is_written_perhaps=True) is Verdict.SPLIT
+    assert is_refusal(KafkaError.of(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert is_refusal(KafkaError.of(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
+    assert not is_refusal(NetworkError("lost"))
