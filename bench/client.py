@@ -201,7 +201,7 @@ def latencies(broker: Side) -> None:
 
 
 def memory(broker: Side) -> None:
-    flat = Figure("growth", "times as much after a million records as after 100,000", (Aim(at_most=1.1),))
+    flat = Figure("growth", "times as much after a million records as after 100,000", (Aim(at_most=1.2),))
     figures = (flat, Figure("late_mb", "MB after a million"))
     ours = [each for each in libraries() if each.name.startswith(("pure", "compiled"))]
     layout = stored(broker, 100)

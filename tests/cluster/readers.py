@@ -171,9 +171,12 @@ class Member(Worker, RebalanceListener):
 
     def __init__(self, readers: Readers, topic: str, assigned: int = 0, **config: object) -> None:
         super().__init__()
-        self.is_assigned = threading.Event()
         self._readers, self._topic, self._assigned, self._config = readers, topic, assigned, config
         self._stays: dict[int, Stay] = {}
+
+    @property
+    def partition_count(self) -> int:
+        return len(self._stays)
 
     def work(self) -> None:
         with Consumer(**self._config) as consumer:
@@ -202,8 +205,6 @@ class Member(Worker, RebalanceListener):
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         self._stays |= {each.partition: self._readers.stay(each.partition) for each in assigned}
-        if assigned:
-            self.is_assigned.set()
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         for each in revoked:
@@ -213,10 +214,10 @@ class Member(Worker, RebalanceListener):
 class Group(Readers):
     """Members that come and go."""
 
-    def __init__(self, servers: str, topic: str, group_id: str, **config: object) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int, group_id: str, **config: object) -> None:
         super().__init__()
         self.group_id = group_id
-        self._topic = topic
+        self._topic, self._partitions = topic, partitions
         self._config = {
             "bootstrap_servers": servers,
             "group_id": group_id,
@@ -230,7 +231,13 @@ class Group(Readers):
         member = Member(self, self._topic, **self._config)
         self._members.append(member)
         member.__enter__()
-        assert eventually(lambda: member.is_assigned.is_set() or member.error), self.errors
+        assert eventually(lambda: self._is_shared or member.error), self.errors
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether everybody has a fair share of the partitions."""
+        counts = [member.partition_count for member in self._members]
+        return sum(counts) == self._partitions and max(counts) - min(counts) <= 1
 
     def leave(self) -> None:
         """The eldest goes."""

@@ -84,7 +84,9 @@ def busiest(cluster: Cluster, writer: Writer, topic: str) -> int:
 
 def test_groups_of_all_kinds_read_everything_whoever_is_killed(cluster, topic):
     servers = cluster.bootstrap_servers
-    groups = [Group(servers, topic, placed(f"{kind}-{topic}", 0), **how) for kind, how in KINDS.items()]
+    groups = [
+        Group(servers, topic, PARTITIONS, placed(f"{kind}-{topic}", 0), **how) for kind, how in KINDS.items()
+    ]
     with ExitStack() as stack:
         writer = stack.enter_context(Writer(servers, topic))
         for group in groups:
@@ -276,7 +278,7 @@ def test_nobody_notices_that_all_brokers_are_restarted(cluster, topic):
         writer = stack.enter_context(Writer(servers, topic))
         everybody: list[Readers] = [stack.enter_context(reading(servers, topic, PARTITIONS))]
         everybody += [
-            stack.enter_context(Group(servers, topic, f"{kind}-{topic}", **how).joined(2))
+            stack.enter_context(Group(servers, topic, PARTITIONS, f"{kind}-{topic}", **how).joined(2))
             for kind, how in KINDS.items()
         ]
 
@@ -310,7 +312,7 @@ def test_clients_outlast_a_time_without_any_broker(cluster, topic):
         writer = stack.enter_context(Writer(servers, topic))
         everybody: list[Readers] = [stack.enter_context(reading(servers, topic, PARTITIONS))]
         everybody += [
-            stack.enter_context(Group(servers, topic, f"{kind}-{topic}", **how).joined(1))
+            stack.enter_context(Group(servers, topic, PARTITIONS, f"{kind}-{topic}", **how).joined(1))
             for kind, how in KINDS.items()
         ]
 

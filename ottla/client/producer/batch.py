@@ -66,6 +66,7 @@ class Batch:
 
     __slots__ = (
         "_data",
+        "_landed",
         "_waiting",
         "attempts",
         "created",
@@ -110,6 +111,8 @@ class Batch:
         self.halves: list[tuple[int, Batch]] = []
         """Where it was cut: the index of each half's first record, and the half."""
         self._data: bytearray | None = None
+        self._landed: list[tuple[int, int, int]] = []
+        """What is left of the records when they are written: timestamp, and the sizes of key and value."""
         self._waiting: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
@@ -157,6 +160,12 @@ class Batch:
         with self.home.lock:
             if self.outcome is not None:
                 return
+            if isinstance(outcome, Landed) and not self.halves:
+                self._landed = [
+                    (timestamp, -1 if key is None else len(key), -1 if value is None else len(value))
+                    for timestamp, key, value, _ in self.rows
+                ]
+            self.rows = []  # who keeps a delivery does not keep the record
             self.outcome = outcome
             waiting, self._waiting = self._waiting, []
             self._data = None
@@ -188,7 +197,7 @@ class Batch:
         assert outcome is not None, "only a batch that is done knows"
         if isinstance(outcome, Exception):
             raise outcome
-        timestamp, key, value, _ = self.rows[index]
+        timestamp, key_size, value_size = self._landed[index]
         topic, partition = self.partition
         return RecordMetadata(
             topic,
@@ -196,8 +205,8 @@ class Batch:
             outcome.base_offset + index if outcome.base_offset >= 0 else -1,
             timestamp if outcome.log_append_time_ms < 0 else outcome.log_append_time_ms,
             outcome.log_start_offset,
-            -1 if key is None else len(key),
-            -1 if value is None else len(value),
+            key_size,
+            value_size,
         )
 
 

@@ -57,9 +57,8 @@ class Intake:
         self._known: dict[str, _Known] = {}
         self._size_max = config.max_request_size
         self._memory = config.buffer_memory
-        self._is_plain = not (
-            self._interceptors or self._key_serializer or self._value_serializer or self._partitioner
-        )
+        doers = (self._key_serializer, self._value_serializer, self._partitioner)
+        self._is_plain = not self._interceptors and all(each is None for each in doers)
 
     def put(
         self,

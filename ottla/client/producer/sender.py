@@ -338,8 +338,8 @@ class Sender:
         self._finish(batch, self.gate.failed(batch, error))
 
     def _finish(self, batch: Batch, outcome: Landed | Exception) -> None:
-        batch.finish(outcome)
         self._accumulator.release([batch])
+        batch.finish(outcome)
 
     # --- metadata -------------------------------------------------------------------------------------------------
 

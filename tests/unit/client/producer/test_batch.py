@@ -117,6 +117,13 @@ def test_the_time_is_the_brokers_where_it_says_so_and_an_unknown_offset_stays_un
     assert (batch.metadata(1).offset, batch.metadata(1).timestamp) == (-1, 999)
 
 
+def test_who_keeps_a_delivery_does_not_keep_the_record():
+    batch = batch_of(2)
+    delivery = Delivery(batch, 1)
+    batch.finish(Landed(7))
+    assert batch.rows == [] and delivery.get().offset == 8 and delivery.get().serialized_value_size == 1
+
+
 @given(
     count=st.integers(2, 40), cuts=st.lists(st.booleans(), max_size=5), first=st.sampled_from([0, 2**31 - 7])
 )
@@ -135,8 +142,9 @@ def test_halves_have_all_records_once_and_numbers_that_follow_each_other(count, 
         assert other.sequence == one.next_sequence
     offset = 100
     for part in parts:
+        count_here = len(part.rows)
         part.finish(Landed(offset))
-        offset += len(part.rows)
+        offset += count_here
     assert [whole.metadata(index).offset for index in range(count)] == list(range(100, 100 + count))
 
 

@@ -175,3 +175,80 @@ def test_limits_are_named():
         with pytest.raises(RecordTooLargeError, match=rf"takes 121 bytes, more than {name} \(100\)"):
             form(intake, b"-" * 100)
         assert form(intake, b"-" * 79)[2] == 100
+
+
+def put(
+    intake: Intake,
+    value: Any = b"v",
+    key: Any = None,
+    headers: Any = None,
+    partition: Any = None,
+    at: Any = None,
+):
+    return intake.put("t", value, key, headers, partition, at)
+
+
+@pytest.mark.parametrize("key", [b"", b"anna", b"key-17"])
+def test_the_short_way_leads_where_the_long_one_does(key):
+    intake, accumulator, _ = intake_of()
+    intake.place(form(intake, b"long", key))
+    assert put(intake, b"short", key) is not None
+    (first, second) = next(found for number in range(3) if (found := rows(accumulator, number)))
+    assert first[1:] == (key, b"long", ()) and second[1:] == (key, b"short", ())
+    assert second[0] > 1_600_000_000_000
+
+
+def test_records_without_a_key_stay_on_the_short_way_for_as_long_as_a_batch_takes():
+    intake, accumulator, _ = intake_of(batch_size=200)
+    assert put(intake) is None, "the topic was never seen"
+    intake.place(form(intake))
+    taken = sum(put(intake) is not None for _ in range(100))
+    assert 1 <= taken < 10 and put(intake) is None, "it is time for another partition"
+    assert [len(rows(accumulator, number)) for number in range(3)].count(0) == 2
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"value": "text"},
+        {"value": None},
+        {"value": bytearray(b"v")},
+        {"key": "anna"},
+        {"headers": [("a", b"1")]},
+        {"at": 5},
+        {"partition": 3},
+        {"partition": -1},
+        {"value": bytes(2_000_000)},
+    ],
+)
+def test_what_is_special_does_not_go_the_short_way(record):
+    intake, accumulator, _ = intake_of()
+    intake.place(form(intake))
+    assert put(intake, **record) is None
+    assert accumulator.used_records == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"value_serializer": "string"},
+        {"key_serializer": "string"},
+        {"partitioner": "random"},
+        {"interceptors": [object()]},
+    ],
+)
+def test_who_has_more_to_say_about_records_has_no_short_way(settings):
+    intake, _, _ = intake_of(**settings)
+    intake.place(form(intake, value="v" if "value_serializer" in settings else b"v"))
+    assert put(intake) is None
+
+
+def test_the_short_way_ends_with_the_room_and_with_news_of_the_topic():
+    intake, accumulator, metadata = intake_of(buffer_max_records=2)
+    intake.place(form(intake, key=b"k"))
+    assert put(intake, key=b"k") is not None
+    assert put(intake, key=b"k") is None
+    assert accumulator.used_records == 2
+    accumulator.release(accumulator.unfinished())
+    learn(metadata, 5)
+    assert put(intake, key=b"k") is None, "its partitions are others now"
