@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.config import ConsumerConfig
+from ottla.client.consumer.handover import Handover
 from ottla.client.consumer.subscription import Subscription
 from ottla.client.deadline import Deadline
 from ottla.client.records import GroupMetadata
@@ -24,6 +25,7 @@ class Alone:
         refresh: Callable[[], None],
     ) -> None:
         self._cluster, self._config, self._subscription = cluster, config, subscription
+        self._handover = Handover(subscription, _no_commit)
         self._refresh = refresh
         self._seen = -1
 
@@ -56,16 +58,13 @@ class Alone:
         await self._move(list(dict.fromkeys([*kept, *wanted])))
 
     async def _move(self, wanted: list[TopicPartition]) -> None:
-        subscription = self._subscription
-        before, listener = list(subscription.partitions), subscription.listener
-        removed = [each for each in before if each not in set(wanted)]
-        added = [each for each in wanted if each not in subscription.partitions]
-        if removed and listener is not None:
-            await subscription.tell(listener.on_partitions_revoked, removed)
-        if removed or added:
-            subscription.set_assignment(wanted)
-        if added and listener is not None:
-            await subscription.tell(listener.on_partitions_assigned, added)
+        held = self._handover.held
+        removed, added = held.difference(wanted), frozenset(wanted) - held
+        if removed:
+            await self._handover.revoke(removed)
+        if added:
+            await self._handover.take(added)
+        self._handover.raise_first()
 
     def subscription_changed(self) -> None:
         self._seen = -1
@@ -78,10 +77,14 @@ class Alone:
         """Without a group nothing is committed."""
 
     async def leave(self, deadline: Deadline) -> None:
-        subscription = self._subscription
-        partitions, listener = list(subscription.partitions), subscription.listener
-        if subscription.uses_group and partitions and listener is not None:
-            await subscription.tell(listener.on_partitions_revoked, partitions)
+        held = self._handover.held
+        if self._subscription.uses_group and held:
+            await self._handover.revoke(held)
+        self._handover.raise_first()
 
     async def close(self) -> None:
         """There is nothing in the background."""
+
+
+async def _no_commit(deadline: Deadline) -> None:
+    """Without a group nothing is committed."""

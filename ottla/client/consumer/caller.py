@@ -99,12 +99,12 @@ class Caller:
         """This thread was interrupted: nobody takes the result."""
         if not thread.is_alive:
             return
-        thread.loop.call_soon_threadsafe(handed_in.cancel)
+        _tell(thread.loop, handed_in.cancel)
         while not concurrent.futures.wait((future,), _GLANCE_SECONDS).done:
             if not thread.is_alive:
                 return
         if undo is not None and not future.cancelled() and future.exception() is None:
-            thread.loop.call_soon_threadsafe(undo, future.result())
+            _tell(thread.loop, undo, future.result())
 
     def _catch_up(self) -> None:
         while self._later:
@@ -124,12 +124,12 @@ class Caller:
             try:
                 result = function()
             except Exception as error:
-                loop.call_soon_threadsafe(_settle, answer, None, error)
+                _tell(loop, _settle, answer, None, error)
             except BaseException:
-                loop.call_soon_threadsafe(answer.cancel)
+                _tell(loop, answer.cancel)
                 raise
             else:
-                loop.call_soon_threadsafe(_settle, answer, result, None)
+                _tell(loop, _settle, answer, result, None)
 
         self._waiting[-1].put(call)
         return await answer
@@ -186,6 +186,13 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _tell(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: object) -> None:
+    try:
+        loop.call_soon_threadsafe(function, *args)
+    except RuntimeError:
+        pass  # a listener has closed the consumer: nobody waits for its answer any more
 
 
 def _settle(answer: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:

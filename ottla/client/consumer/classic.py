@@ -43,6 +43,7 @@ class ClassicMembership:
         subscription: Subscription,
         wake: Callable[[], None],
         commit: Commit,
+        settle: Commit | None = None,
     ) -> None:
         assert config.group_id is not None, "a consumer without a group has no membership"
         self._cluster, self._config, self._subscription = cluster, config, subscription
@@ -50,7 +51,7 @@ class ClassicMembership:
         self._member = ClassicMember(
             config.group_id, config.group_instance_id, config.session_timeout_ms, config.max_poll_interval_ms
         )
-        self._handover = Handover(subscription, commit)
+        self._handover = Handover(subscription, commit, settle)
         self._alerts = Alerts(config, wake)
         self._heart = Heart(self._beat, self._alerts.fail)
         self._watch = GroupTopics(cluster, config, subscription, self._wake_if_needed, self._alerts.fail)
@@ -115,7 +116,7 @@ class ClassicMembership:
         held = self._handover.held if not self._subscription.is_manual else frozenset()
         if held and self._member.is_in:
             await self._handover.commit(deadline)
-            await self._handover.revoke(held)
+            await self._handover.revoke(held, deadline)
         elif held:
             await self._handover.lose()
         await self._heart.stop()
@@ -179,10 +180,11 @@ class ClassicMembership:
         leaving = (
             held if not self._votes.is_cooperative else {each for each in held if each.topic not in topics}
         )
+        patience = self._alerts.for_commits(deadline)
         if held:
-            await self._handover.commit(self._alerts.for_commits(deadline))
+            await self._handover.commit(patience)
         if leaving or not self._votes.is_cooperative:
-            await self._handover.revoke(leaving)
+            await self._handover.revoke(leaving, patience)
 
     def _begin(self) -> None:
         member, topics = self._member, self._subscription.topics
@@ -225,8 +227,9 @@ class ClassicMembership:
         held = self._handover.held
         if revoked := held - partitions:
             # Only a cooperative member still holds any. The group waits for it to join again without them.
-            await self._handover.commit(Deadline(self._config.request_timeout_ms))
-            await self._handover.revoke(revoked)
+            patience = Deadline(self._config.request_timeout_ms)
+            await self._handover.commit(patience)
+            await self._handover.revoke(revoked, patience)
             self._member.rejoin("this member has given up partitions that are to move")
         await self._handover.take(partitions - held)
 

@@ -14,11 +14,11 @@ from ottla.client.cluster import Cluster
 from ottla.client.consumer.config import ConsumerConfig
 from ottla.client.consumer.interceptors import Interceptors
 from ottla.client.consumer.offsets import CommittedOffsets
-from ottla.client.consumer.subscription import Subscription
+from ottla.client.consumer.subscription import PartitionState, Subscription
 from ottla.client.deadline import Deadline
-from ottla.client.errors import ClosedError
+from ottla.client.errors import ClosedError, CommitFailedError
 from ottla.client.records import OffsetAndMetadata
-from ottla.core.errors import KafkaError, RetriableError
+from ottla.core.errors import ErrorCode, KafkaError, RetriableError, StaleMetadataError
 from ottla.core.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -62,11 +62,20 @@ class Commits:
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         """Behind the commits that were asked for before. Raises CommitFailedError, and whatever else prevents it."""
-        places = dict(offsets)
+        await self._commit(dict(offsets), deadline)
+
+    async def _commit(self, places: Places, deadline: Deadline, *, is_automatic: bool = False) -> None:
         failed = f"the offsets of the group {self._committed.group_id!r} were not committed"
+        owned = self._owned(places)
 
         async def attempt() -> None:
-            await self._committed.commit(places)
+            self._check_owned(owned)
+            try:
+                await self._committed.commit(places)
+            except StaleMetadataError as error:
+                if is_automatic and _is_topic_gone(error):
+                    raise KafkaError(error.code, error.detail) from error  # nobody waits for it to come back
+                raise
 
         try:
             async with asyncio.timeout(deadline.left_seconds()):
@@ -85,17 +94,20 @@ class Commits:
     ) -> "asyncio.Task[None]":
         """The same without waiting, and tried once."""
         places = dict(offsets)
-        task = asyncio.ensure_future(self._commit_once(places, callback))
+        task = asyncio.ensure_future(self._commit_once(places, self._owned(places), callback))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         task.add_done_callback(lambda each: None if each.cancelled() else each.exception())  # seen
         return task
 
-    async def _commit_once(self, places: Places, callback: Callback | None) -> None:
+    async def _commit_once(
+        self, places: Places, owned: list[PartitionState], callback: Callback | None
+    ) -> None:
         error: KafkaError | None = None
         try:
             async with self._turn:
                 if places:
+                    self._check_owned(owned)
                     await self._committed.commit(places)
         except KafkaError as found:
             error = found
@@ -111,9 +123,28 @@ class Commits:
         if error is not None:
             raise error
 
+    def _owned(self, places: Places) -> list[PartitionState]:
+        """Those that the group has given us."""
+        subscription = self._subscription
+        if not subscription.uses_group:
+            return []
+        return [state for each in places if (state := subscription.partitions.get(each)) is not None]
+
+    def _check_owned(self, owned: list[PartitionState]) -> None:
+        """A commit that had to wait may have outlived what it is about: sent now, it would undo what the next owner has
+        committed since."""
+        for state in owned:
+            if self._subscription.partitions.get(state.partition) is not state:
+                raise CommitFailedError(f"{state.partition} was given up before its offset was committed")
+
     def _done(self, places: Places) -> None:
         self.count += 1
         self._interceptors.on_commit(places)
+
+    async def arrived(self, deadline: Deadline) -> None:
+        """Wait for what is under way, as long as the deadline allows."""
+        if waiting := set(self._under_way):
+            await asyncio.wait(waiting, timeout=deadline.left_seconds())
 
     async def settle(self, deadline: Deadline) -> None:
         """Wait for what is under way, as long as the deadline allows; what is late is given up."""
@@ -151,7 +182,7 @@ class Commits:
         return max(self._next_auto, self._last_auto + _PAUSE_MS_MIN / _MS)
 
     def _automatic_done(self, places: Places, error: KafkaError | None) -> None:
-        if isinstance(error, RetriableError):
+        if isinstance(error, RetriableError) and not _is_topic_gone(error):
             pause_ms = min(self._config.retry_backoff_ms, self._config.auto_commit_interval_ms)
             self._next_auto = asyncio.get_running_loop().time() + pause_ms / _MS
         if error is not None:
@@ -161,9 +192,14 @@ class Commits:
     async def commit_automatically(self, deadline: Deadline) -> None:
         """Before partitions are given up: what was handed out of them, now. An error is only logged."""
         if not self._config.auto_commits:
+            await self.arrived(deadline)
             return
         places = self.consumed()
         try:
-            await self.commit(places, deadline)
+            await self._commit(places, deadline, is_automatic=True)
         except KafkaError as error:
             logger.warning("an automatic commit of %d partitions failed: %s", len(places), error)
+
+
+def _is_topic_gone(error: KafkaError) -> bool:
+    return error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

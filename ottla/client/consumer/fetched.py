@@ -28,6 +28,7 @@ _LENGTH_MIN = {
     1: legacy.MESSAGE_SIZE_MIN[1],
     2: batch.HEADER_SIZE - _OVERHEAD,
 }
+_OFFSET_MAX = (1 << 63) - (1 << 32)  # of a batch: what is behind its last record must be an offset too
 _DECODE_MAX = 4096  # records at a time, however many are wanted: they are held twice for a moment
 
 
@@ -326,8 +327,8 @@ def _scan(data: bytes) -> tuple[list[int], bool]:
     positions: list[int] = []
     position, end = 0, len(data)
     while end - position >= _START.size:
-        _, length, _, magic = _START.unpack_from(data, position)
-        if length < _LENGTH_MIN.get(magic, 1 << 31):
+        offset, length, _, magic = _START.unpack_from(data, position)
+        if length < _LENGTH_MIN.get(magic, 1 << 31) or not 0 <= offset <= _OFFSET_MAX:
             return positions, True
         following = position + _OVERHEAD + length
         if following > end:

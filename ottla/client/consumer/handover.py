@@ -21,9 +21,11 @@ Partitions = Collection[TopicPartition]
 class Handover:
     """Of one member. After a round of changes call `raise_first`."""
 
-    def __init__(self, subscription: Subscription, commit: Commit) -> None:
+    def __init__(self, subscription: Subscription, commit: Commit, settle: Commit | None = None) -> None:
+        """`commit` commits what was handed out, if that is automatic; `settle` waits for commits that the application
+        did not wait for. Behind a rebalance they would count no more, and their records be read again."""
         self._subscription = subscription
-        self._commit = commit
+        self._commit, self._settle = commit, settle
         self._first: Exception | None = None
 
     @property
@@ -36,12 +38,14 @@ class Handover:
         except Exception as error:
             self._note(error)
 
-    async def revoke(self, partitions: Partitions) -> None:
-        """Give up these. They are ours while the listener runs."""
+    async def revoke(self, partitions: Partitions, deadline: Deadline | None = None) -> None:
+        """Give up these. They are ours while the listener runs, and until its commits have arrived."""
         listener = self._subscription.listener
         try:
             if listener is not None:
                 await self._tell(listener.on_partitions_revoked, partitions)
+            if self._settle is not None and deadline is not None:
+                await self._settle(deadline)
         finally:
             self._keep(self.held - frozenset(partitions))
 

@@ -43,6 +43,7 @@ class ConsumerMembership:
         subscription: Subscription,
         wake: Callable[[], None],
         commit: Commit,
+        settle: Commit | None = None,
     ) -> None:
         assert config.group_id is not None, "a consumer without a group has no membership"
         self._cluster, self._config, self._subscription = cluster, config, subscription
@@ -53,7 +54,7 @@ class ConsumerMembership:
             config.client_rack or None,
             config.group_remote_assignor,
         )
-        self._handover = Handover(subscription, commit)
+        self._handover = Handover(subscription, commit, settle)
         self._alerts = Alerts(config, wake)
         self._heart = Heart(self._beat, self._alerts.fail)
         self._watch = GroupTopics(cluster, config, subscription, self._wake_if_needed, self._alerts.fail)
@@ -104,7 +105,7 @@ class ConsumerMembership:
         held = self._handover.held if not self._subscription.is_manual else frozenset()
         if held and self._member.is_in:
             await self._handover.commit(deadline)
-            await self._handover.revoke(held)
+            await self._handover.revoke(held, deadline)
         elif held:
             await self._handover.lose()
         await self._heart.stop()
@@ -168,8 +169,9 @@ class ConsumerMembership:
         same = self._named({each: wanted[each] for each in wanted.keys() & before.keys()})
         revoked = held - (target & same)
         if revoked:
-            await self._handover.commit(self._alerts.for_commits(deadline))
-            await self._handover.revoke(revoked)
+            patience = self._alerts.for_commits(deadline)
+            await self._handover.commit(patience)
+            await self._handover.revoke(revoked, patience)
         if self._member.beats and (added := target - self._handover.held) | (target ^ held):
             await self._handover.take(added)
 

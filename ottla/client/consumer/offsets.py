@@ -85,7 +85,13 @@ class CommittedOffsets:
             KafkaError.of(code, f"the offset of {key} was not committed for the group {self.group_id!r}")
             for key, code in errors.items()
         ]
-        found.sort(key=lambda error: isinstance(error, RetriableError))  # what will not pass first
+        # What will not pass first, and last what does not pass either if the topic was deleted.
+        found.sort(
+            key=lambda error: (
+                isinstance(error, RetriableError),
+                error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+        )
         self._forget({each.topic for each in errors}, found)
         raise found[0]
 

@@ -101,14 +101,14 @@ class Reader:
         """The protocols of groups are loaded only by those who have a group."""
         if self.commits is None:
             return Alone(self.cluster, self.config, self.subscription, self.topics.refresh_soon)
-        commit = self.commits.commit_automatically
+        commit, settle = self.commits.commit_automatically, self.commits.arrived
         if self.config.group_protocol == "consumer":
             from ottla.client.consumer.modern import ConsumerMembership
 
-            return ConsumerMembership(self.cluster, self.config, self.subscription, self.wake, commit)
+            return ConsumerMembership(self.cluster, self.config, self.subscription, self.wake, commit, settle)
         from ottla.client.consumer.classic import ClassicMembership
 
-        return ClassicMembership(self.cluster, self.config, self.subscription, self.wake, commit)
+        return ClassicMembership(self.cluster, self.config, self.subscription, self.wake, commit, settle)
 
     @property
     def group_metadata(self) -> GroupMetadata:
