@@ -54,6 +54,11 @@ class Backoff:
         self._failures += 1
         return backoff_ms(self._first_ms, self._max_ms, self._failures - 1)
 
+    @property
+    def is_fresh(self) -> bool:
+        """Nothing has failed since the last success: the one that is worth a line in the log."""
+        return self._failures == 0
+
     def reset(self) -> None:
         self._failures = 0
 

@@ -177,6 +177,10 @@ class CommitFailedError(ClientError):
     own_code = ErrorCode.REBALANCE_IN_PROGRESS
 
 
+class RebalanceInProgressError(CommitFailedError):
+    """The group is moving partitions: nothing was committed. Poll, and commit what is still ours."""
+
+
 class NoOffsetForPartitionError(ClientError):
     """Nothing was committed for the partition, and `auto_offset_reset` is `none`."""
 

@@ -92,9 +92,11 @@ def decode(
                     number, position = read_varlong(data, position - 1)
             else:
                 number = (number >> 1) ^ -(number & 1)
-            timestamp: i64 = base_timestamp if is_append_time else base_timestamp + number
-            if not -SUM_SAFE < timestamp < SUM_SAFE:
-                timestamp = base_timestamp if is_append_time else wrapping_sum(base_timestamp, number)
+            timestamp: i64 = base_timestamp
+            if number != 0 and not is_append_time:
+                timestamp += number
+                if not -SUM_SAFE < timestamp < SUM_SAFE:
+                    timestamp = wrapping_sum(base_timestamp, number)
 
             number = data[position]
             position += 1

@@ -264,3 +264,38 @@ def test_a_slow_application_does_not_make_the_consumer_fetch_without_end():
                 assert fetched < 50_000, "of 200 000"
 
     asyncio.run(run())
+
+
+def test_a_partition_that_is_not_there_holds_up_no_other():
+    async def run():
+        async with AsyncBroker(memory=True) as broker:
+            await broker.create_topic("t", 2)
+            await write(broker, 5)
+            async with consumer_of(broker) as consumer:
+                consumer.assign([TopicPartition("t", 7), PARTITION])
+                assert await read(consumer, 5) == list(range(5))
+                consumer.assign([TopicPartition("t", 7), PARTITION, TopicPartition("t", 1)])
+                while consumer.highwater(TopicPartition("t", 1)) is None:
+                    await consumer.poll(100)
+                consumer.seek(PARTITION, 99)
+                assert await read(consumer, 5) == list(range(5)), "it is reset meanwhile"
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_refuses_every_session_is_not_asked_without_a_pause():
+    async def run():
+        async with AsyncBroker(memory=True) as broker:
+            await broker.create_topic("t")
+            await write(broker, 5)
+            async with consumer_of(broker) as consumer:
+                consumer.assign([PARTITION])
+                await read(consumer, 5)
+                broker.fail_next("Fetch", "FETCH_SESSION_ID_NOT_FOUND", times=10_000)
+                await consumer.poll(300)
+                assert broker.faults.pending["Fetch"] > 9900
+                broker.faults.clear()
+                await write(broker, 5, first=5)
+                assert await read(consumer, 5) == list(range(5, 10))
+
+    asyncio.run(run())

@@ -299,3 +299,53 @@ def test_a_topic_that_was_made_anew_can_be_committed_for(server, new_topic):
             assert (await consumer.committed(partition)).offset == 2
 
     asyncio.run(run())
+
+
+def test_a_topic_that_was_made_anew_is_read_from_where_the_setting_says(server, new_topic):
+    """Its offsets are other records than those of the same number before."""
+    topic = new_topic()
+    partition = TopicPartition(topic, 0)
+    admin = AdminClient({"bootstrap.servers": server})
+    produce(server, topic, [b"a", b"b", b"c"])
+
+    def make_anew():
+        admin.delete_topics([topic])[topic].result(30)
+        asyncio.run(create_topic(server, topic))
+
+    async def run():
+        async with consumer_of(server) as one, consumer_of(server, auto_offset_reset="none") as other:
+            for consumer in (one, other):
+                consumer.assign([partition])
+            other.seek(partition, 0)
+            for consumer in (one, other):
+                assert values(await read(consumer, 3)) == [b"a", b"b", b"c"]
+            for count in (1, 5):
+                await asyncio.to_thread(make_anew)
+                written = [b"%d" % number for number in range(count)]
+                await asyncio.to_thread(produce, server, topic, written)
+                assert values(await read(one, count)) == written
+            with pytest.raises(
+                OffsetOutOfRangeError, match="belongs to a topic of this name that was deleted"
+            ):
+                await read(other, 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_manual", [True, False], ids=["assigned", "subscribed"])
+def test_a_consumer_of_a_topic_that_was_deleted_can_be_closed(server, filled, is_manual):
+    admin = AdminClient({"bootstrap.servers": server})
+
+    async def run():
+        consumer = consumer_of(server, group_id=unused_name("g"), allow_auto_create_topics=False)
+        await consumer.start()
+        if is_manual:
+            consumer.assign([filled])
+        else:
+            consumer.subscribe([filled.topic])
+        await read(consumer, 10)
+        await asyncio.to_thread(lambda: admin.delete_topics([filled.topic])[filled.topic].result(30))
+        async with asyncio.timeout(20):
+            await consumer.close(timeout_ms=-1)
+
+    asyncio.run(run())

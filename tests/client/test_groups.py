@@ -6,9 +6,13 @@ import re
 import pytest
 
 from ottla.client.consumer.subscription_pattern import SubscriptionPattern
+from ottla.client.errors import CommitFailedError
+from ottla.client.listener import RebalanceListener
+from ottla.core.ids import TopicPartition
 from ottla.testing.broker import AsyncBroker
 from tests.client.conftest import create_topic
 from tests.client.group_members import PARTITIONS, Told, group_of, until
+from tests.client.test_consumer_faults import consumer_of, read, write
 
 CLASSIC, CONSUMER = {"group_protocol": "classic"}, {"group_protocol": "consumer"}
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
@@ -170,6 +174,8 @@ def test_who_takes_longer_than_it_may_leaves_the_group_until_it_polls_again(serv
             await slow.rest()
             await until(lambda: other.has == set(range(PARTITIONS)), group.told)
             assert len(slow.has) == 3, "it has not noticed"
+            with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
+                await slow.consumer.commit({TopicPartition(topic, 0): 0})
             slow.poll()
             await group.shares(3, 3)
             assert "lost" in slow.listener.events
@@ -301,5 +307,58 @@ def test_a_group_outlives_its_coordinator(how):
                     await broker.start()
                 await group.has_read_everything()
                 assert "lost" not in first.listener.events
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("how", [{}, COOPERATIVE], ids=["eager", "cooperative"])
+@pytest.mark.parametrize("in_listener", [False, True], ids=["before", "in the listener"])
+def test_commits_that_nobody_waits_for_arrive_before_the_group_goes_on(how, in_listener):
+    """They take another connection than the join: without a word they would come too late, and count no more."""
+
+    class Commits(RebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            if in_listener:
+                done.append(consumer.commit_async())
+
+    done = []
+
+    async def run():
+        nonlocal consumer
+        async with AsyncBroker(memory=True) as broker:
+            await broker.create_topic("t")
+            await write(broker, 5)
+            consumer = consumer_of(broker, group_id="g", enable_auto_commit=False, **how)
+            async with consumer:
+                consumer.subscribe(["t"], listener=Commits())
+                await read(consumer, 5)
+                broker.delay("OffsetCommit", 0.3)
+                if not in_listener:
+                    done.extend(consumer.commit_async() for _ in range(2))
+                consumer.enforce_rebalance()
+                generation = consumer.group_metadata().generation_id
+                async with asyncio.timeout(20):
+                    while consumer.group_metadata().generation_id == generation:
+                        assert not await consumer.poll(100)
+                assert not any(each.exception() for each in done)
+                broker.delay("OffsetCommit", 0)
+                assert not await consumer.poll(300), "nothing is read again"
+
+    consumer = None
+    asyncio.run(run())
+
+
+@PROTOCOLS
+def test_commits_that_nobody_waits_for_arrive_before_the_group_is_left(how):
+    async def run():
+        async with AsyncBroker(memory=True) as broker:
+            await broker.create_topic("t")
+            await write(broker, 5)
+            async with consumer_of(broker, "t", group_id="g", enable_auto_commit=False, **how) as consumer:
+                await read(consumer, 5)
+                broker.delay("OffsetCommit", 0.1)
+                done = [consumer.commit_async() for _ in range(2)]
+                await consumer.unsubscribe()
+                assert all(each.exception() is None for each in done)
 
     asyncio.run(run())

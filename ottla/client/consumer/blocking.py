@@ -8,7 +8,9 @@ It works in a thread of its own, so heartbeats and fetches go on while the appli
 crosses threads once for many records. Listeners and callbacks of commits run in the calling thread, within a call.
 """
 
+import os
 import re
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
@@ -32,12 +34,15 @@ from ottla.core.ids import TopicPartition
 
 T = TypeVar("T")
 
+_here: "weakref.WeakSet[Consumer]" = weakref.WeakSet()
+
 
 class Consumer:
     """Reads records. It is started when it is made: raises NoBrokersAvailable if no broker is reached in time."""
 
     def __init__(self, *topics: str, **settings: object) -> None:
         self._inner = AsyncConsumer(*topics, **settings)
+        _here.add(self)
         self._caller = Caller("ottla-consumer")
         try:
             self._caller.run(self._inner.start())
@@ -230,3 +235,13 @@ class Consumer:
 
     def metrics(self) -> dict[str, int]:
         return self._do(self._inner.metrics)
+
+
+def _let_go() -> None:
+    """In a child that was forked off: what the parent is handing out one by one is the parent's."""
+    for consumer in list(_here):
+        consumer._inner.current = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -6,6 +6,7 @@ and it may call the consumer again, because the loop does not wait for it with a
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import queue
 from collections import deque
@@ -189,10 +190,8 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: object) -> None:
-    try:
+    with contextlib.suppress(RuntimeError):  # a listener has closed the consumer: nobody waits for its answer
         loop.call_soon_threadsafe(function, *args)
-    except RuntimeError:
-        pass  # a listener has closed the consumer: nobody waits for its answer any more
 
 
 def _settle(answer: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:

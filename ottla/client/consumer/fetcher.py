@@ -162,12 +162,13 @@ class Fetcher:
             line.backoff.reset()
         except KafkaError as error:
             line.session.lose()
+            level = logging.WARNING if line.backoff.is_fresh else logging.DEBUG
             line.not_before = asyncio.get_running_loop().time() + line.backoff.next_ms() / _MS
             for partition in wanted:
                 if (state := self._subscription.partitions.get(partition)) is not None:
                     state.preferred_replica = -1
             if isinstance(error, RetriableError) or error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
-                logger.warning("a fetch from broker %d failed: %s", node_id, error)
+                logger.log(level, "a fetch from broker %d failed: %s", node_id, error)
                 self._refresh()
             else:
                 self.error = error

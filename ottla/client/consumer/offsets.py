@@ -10,7 +10,7 @@ from typing import Any
 from ottla.client.cluster import GROUP, Cluster
 from ottla.client.connections import COORDINATOR
 from ottla.client.deadline import Deadline
-from ottla.client.errors import CommitFailedError
+from ottla.client.errors import CommitFailedError, RebalanceInProgressError
 from ottla.client.records import GroupMetadata, OffsetAndMetadata
 from ottla.core.errors import ErrorCode, KafkaError, RetriableError, StaleMetadataError
 from ottla.core.ids import TopicPartition
@@ -45,10 +45,13 @@ class CommittedOffsets:
         failed: Callable[[int], None],
         *,
         is_consumer_protocol: bool = False,
+        needs_membership: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`needs_membership` says whether the group assigns what is read: who is not in it has nothing to commit."""
         self._cluster, self.group_id = cluster, group_id
         self._member, self._failed = member, failed
         self._is_consumer_protocol = is_consumer_protocol
+        self._needs_membership = needs_membership
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -57,6 +60,12 @@ class CommittedOffsets:
         topics = {each.topic for each in offsets}
         version, ids = await self._version_for(OffsetCommitRequest, topics)
         member = self._member()
+        if member.generation_id < 0 and self._needs_membership():
+            # As nobody in particular it would be taken, if the group is empty: over whoever reads those records next.
+            raise CommitFailedError(
+                f"this consumer is not in the group {self.group_id!r}: it has not joined yet, or has left because it "
+                "did not poll within max_poll_interval_ms; nothing was committed"
+            )
         request = OffsetCommitRequest(
             group_id=self.group_id,
             generation_id_or_member_epoch=member.generation_id,
@@ -104,6 +113,10 @@ class CommittedOffsets:
             )
         if code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH):
             return KafkaError.of(code, f"another member of the group {self.group_id!r} has taken our place")
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return RebalanceInProgressError(
+                f"the group {self.group_id!r} is moving partitions, and nothing was committed: poll, and commit again"
+            )
         return CommitFailedError(
             f"the group {self.group_id!r} has gone on without this member ({name}): its partitions may be with others "
             "now, and records since its last commit will be read again. Poll more often, or set max_poll_records "

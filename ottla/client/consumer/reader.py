@@ -91,6 +91,7 @@ class Reader:
             lambda: self.group_metadata,
             lambda code: self.membership.failed_commit(code),
             is_consumer_protocol=config.group_protocol == "consumer",
+            needs_membership=lambda: self.subscription.uses_group,
         )
         commits = Commits(
             self.cluster, config, self.subscription, committed, self.interceptors, lambda: self.wake()

@@ -202,3 +202,16 @@ def test_a_broker_that_refuses_is_left_alone_for_a_growing_while_and_all_wait_to
         await connections.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "address", [Address("a" * 100, 1), Address("a\0b", 1), Address("a..b", 1), Address("127.0.0.1", 1 << 20)]
+)
+def test_a_broker_that_names_another_which_cannot_be_is_a_broker_that_is_not_reached(address):
+    async def run() -> None:
+        connections = Connections(ClientConfig({}))
+        with pytest.raises(NetworkError, match="is no address"):
+            await connections.to(address)
+        await connections.close()
+
+    asyncio.run(run())

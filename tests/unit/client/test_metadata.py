@@ -2,9 +2,11 @@
 
 import uuid
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.errors import ProtocolMismatch
 from ottla.client.metadata import Metadata, Node
 from ottla.core.errors import ErrorCode
 from ottla.core.ids import NULL_ID, TopicPartition
@@ -120,3 +122,8 @@ def test_whatever_the_order_of_the_answers_the_newest_epoch_leads(seen):
     newest = max(epoch for _, epoch in seen)
     assert metadata.partition(PLACE).leader_epoch == newest
     assert (leader(metadata), newest) in seen
+
+
+def test_a_partition_with_an_impossible_number_is_named_and_costs_nothing():
+    with pytest.raises(ProtocolMismatch, match="topic t has a partition 2147483647"):
+        Metadata().update(answer(topic((1, 0), start=(1 << 31) - 1)), ["t"])

@@ -27,12 +27,12 @@ Row = FetchResponse.Topic.Partition
 class Reading:
     """One partition at offset 10, and what became of an answer about it."""
 
-    def __init__(self, row, *, reset="earliest", change=lambda state: None, version=17, nodes=()):
+    def __init__(self, *rows, reset="earliest", change=lambda state: None, version=17, nodes=()):
         self.refreshed = 0
         self.truncated = []
-        asyncio.run(self._run(row, reset, change, version, nodes))
+        asyncio.run(self._run(rows, reset, change, version, nodes))
 
-    async def _run(self, row, reset, change, version, nodes):
+    async def _run(self, found, reset, change, version, nodes):
         config = ConsumerConfig({"auto.offset.reset": reset})
         cluster, subscription = Cluster(config), Subscription()
         self.metadata = cluster.metadata
@@ -51,7 +51,7 @@ class Reading:
             refresh=self._refresh,
             truncated=lambda state, end: self.truncated.append(end),
         )
-        rows = [FetchResponse.Topic(topic="t", topic_id=ID, partitions=[row])]
+        rows = [FetchResponse.Topic(topic="t", topic_id=ID, partitions=list(found))]
         answer = FetchResponse(session_id=0, responses=rows, node_endpoints=list(nodes))
         self.fetched = list(self.answers.read(answer, 1, asked, version))
 
@@ -144,3 +144,21 @@ def test_what_nobody_can_cure_is_kept_for_a_poll():
     reading = Reading(row(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaError, match="fetching t-0 at offset 10"):
         reading.answers.raise_error()
+
+
+def test_a_partition_that_is_answered_twice_counts_once():
+    data = row(records=build([Record(10, 0, None, b"v")]))
+    assert len(Reading(data, data).fetched) == 1
+
+
+def test_what_a_topic_has_that_took_the_name_of_another_is_not_what_comes_next():
+    def read_before(state):
+        state.topic_id = uuid.UUID(int=2 << 64)
+
+    for answer in (
+        row(records=build([Record(10, 0, None, b"v")])),
+        row(diverging_epoch=Row.EpochEndOffset(epoch=4, end_offset=7)),
+    ):
+        reading = Reading(answer, change=read_before)
+        assert (reading.fetched, reading.truncated, reading.state.needs_reset) == ([], [], "earliest")
+    assert Reading(row()).state.topic_id == ID

@@ -210,3 +210,13 @@ def test_aborted_transactions_are_skipped_as_a_simple_model_says(steps, start, p
     assert found == expected
     if data:
         assert source.next_offset == source.end_offset
+
+
+@pytest.mark.parametrize("offset", [-1, (1 << 63) - 1])
+def test_a_batch_at_an_offset_that_cannot_be_is_none(offset):
+    data = batch(0, [b"a"]) + offset.to_bytes(8, "big", signed=True) + batch(1, [b"b"])[8:]
+    source = fetched(data)
+    assert source.end_offset is None
+    assert [each.value for each in source.take(9)] == [b"a"]
+    with pytest.raises(KafkaError, match="what follows is no batch"):
+        source.take(9)
