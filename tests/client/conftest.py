@@ -6,6 +6,7 @@ OTTLA_CLIENT_SERVERS=ottla leaves Apache Kafka out while one works on something.
 import asyncio
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,6 +53,14 @@ def _start(stack: ExitStack, kind: str, directory: Path) -> str:
 def server(request: pytest.FixtureRequest, running: Callable[[str], str]) -> str:
     """host:port of one broker."""
     return running(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C reaches Python also where the tests run in the background, whose shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def unused_name(what: str = "t") -> str:

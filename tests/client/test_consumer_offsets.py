@@ -289,7 +289,8 @@ def test_a_topic_that_was_made_anew_can_be_committed_for(server, new_topic):
     admin = AdminClient({"bootstrap.servers": server})
 
     async def run():
-        async with consumer_of(server, group_id=unused_name("g"), enable_auto_commit=False) as consumer:
+        group = {"group_id": unused_name("g"), "enable_auto_commit": False}
+        async with consumer_of(server, **group, allow_auto_create_topics=False) as consumer:
             consumer.assign([partition])
             await consumer.commit({partition: 1})
             assert consumer._running.cluster.metadata.topic_id(topic).int
@@ -313,7 +314,11 @@ def test_a_topic_that_was_made_anew_is_read_from_where_the_setting_says(server, 
         asyncio.run(create_topic(server, topic))
 
     async def run():
-        async with consumer_of(server) as one, consumer_of(server, auto_offset_reset="none") as other:
+        only_ours = {"allow_auto_create_topics": False}  # or they might make the topic before we do
+        async with (
+            consumer_of(server, **only_ours) as one,
+            consumer_of(server, auto_offset_reset="none", **only_ours) as other,
+        ):
             for consumer in (one, other):
                 consumer.assign([partition])
             other.seek(partition, 0)
