@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 
-class AdminParameters(TypedDict, total=False):
-    """Settings of admin clients."""
+class ClientParameters(TypedDict, total=False):
+    """Settings of producers, consumers and admin clients."""
 
     bootstrap_servers: str | Sequence[str]
     client_id: str
     client_rack: str
-    default_api_timeout_ms: int | str
     metadata_max_age_ms: int | str
     reconnect_backoff_max_ms: int | str
     reconnect_backoff_ms: int | str
@@ -31,18 +30,15 @@ class AdminParameters(TypedDict, total=False):
     ssl_password: str | None
 
 
-class ProducerParameters(TypedDict, total=False):
+class ProducerParameters(ClientParameters, total=False):
     """Settings of producers."""
 
     acks: int | str
     batch_max_records: int | str
     batch_size: int | str
-    bootstrap_servers: str | Sequence[str]
     buffer_full: str
     buffer_max_records: int | str
     buffer_memory: int | str
-    client_id: str
-    client_rack: str
     compression_gzip_level: int | str
     compression_lz4_level: int | str
     compression_type: str
@@ -55,44 +51,28 @@ class ProducerParameters(TypedDict, total=False):
     max_block_ms: int | str
     max_in_flight_requests_per_connection: int | str
     max_request_size: int | str
-    metadata_max_age_ms: int | str
     partitioner: Any
-    reconnect_backoff_max_ms: int | str
-    reconnect_backoff_ms: int | str
-    request_timeout_ms: int | str
     retries: int | str
-    retry_backoff_max_ms: int | str
-    retry_backoff_ms: int | str
-    sasl_mechanism: str
-    sasl_oauth_token_provider: Any
-    sasl_plain_password: str | None
-    sasl_plain_username: str | None
-    security_protocol: str
     send_waits: bool | str
-    socket_connection_setup_timeout_ms: int | str
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_check_hostname: bool | str
-    ssl_context: Any
-    ssl_keyfile: str | None
-    ssl_password: str | None
     transaction_timeout_ms: int | str
     transactional_id: str | None
     value_serializer: Any
 
 
-class ConsumerParameters(TypedDict, total=False):
+class AdminParameters(ClientParameters, total=False):
+    """Settings of admin clients."""
+
+    default_api_timeout_ms: int | str
+
+
+class ConsumerParameters(AdminParameters, total=False):
     """Settings of consumers."""
 
     allow_auto_create_topics: bool | str
     auto_commit_interval_ms: int | str
     auto_offset_reset: str
-    bootstrap_servers: str | Sequence[str]
     check_crcs: bool | str
-    client_id: str
-    client_rack: str
     consumer_timeout_ms: int | str
-    default_api_timeout_ms: int | str
     enable_auto_commit: bool | str
     exclude_internal_topics: bool | str
     fetch_max_bytes: int | str
@@ -109,24 +89,6 @@ class ConsumerParameters(TypedDict, total=False):
     max_partition_fetch_bytes: int | str
     max_poll_interval_ms: int | str
     max_poll_records: int | str
-    metadata_max_age_ms: int | str
     partition_assignment_strategy: Any
-    reconnect_backoff_max_ms: int | str
-    reconnect_backoff_ms: int | str
-    request_timeout_ms: int | str
-    retry_backoff_max_ms: int | str
-    retry_backoff_ms: int | str
-    sasl_mechanism: str
-    sasl_oauth_token_provider: Any
-    sasl_plain_password: str | None
-    sasl_plain_username: str | None
-    security_protocol: str
     session_timeout_ms: int | str
-    socket_connection_setup_timeout_ms: int | str
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_check_hostname: bool | str
-    ssl_context: Any
-    ssl_keyfile: str | None
-    ssl_password: str | None
     value_deserializer: Any

@@ -70,13 +70,20 @@ def parameters_source() -> str:
         "from typing import Any, TypedDict",
         "",
     ]
-    for name, config in (
-        ("AdminParameters", AdminConfig),
-        ("ProducerParameters", ProducerConfig),
-        ("ConsumerParameters", ConsumerConfig),
+    for name, config, parent in (
+        ("ClientParameters", ClientConfig, None),
+        ("ProducerParameters", ProducerConfig, "ClientParameters"),
+        ("AdminParameters", AdminConfig, "ClientParameters"),
+        ("ConsumerParameters", ConsumerConfig, "AdminParameters"),
     ):
-        lines += ["", f"class {name}(TypedDict, total=False):", f'    """{first_paragraph(config)}"""', ""]
-        lines += [f"    {key.replace('.', '_')}: {_type(config.keys[key])}" for key in sorted(config.keys)]
+        bases = f"{parent or 'TypedDict'}, total=False"
+        lines += ["", f"class {name}({bases}):", f'    """{first_paragraph(config)}"""', ""]
+        inherited = {each for base in config.__bases__ for each in getattr(base, "keys", {})}
+        lines += [
+            f"    {key.replace('.', '_')}: {_type(config.keys[key])}"
+            for key in sorted(config.keys)
+            if key not in inherited
+        ]
         lines += [""]
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -13,7 +13,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from ottla.client.consumer.caller import Caller, CallersListener
 from ottla.client.consumer.commits import Callback
@@ -22,6 +22,7 @@ from ottla.client.consumer.consumer import AsyncConsumer
 from ottla.client.consumer.interceptors import Records
 from ottla.client.consumer.subscription_pattern import SubscriptionPattern
 from ottla.client.listener import RebalanceListener
+from ottla.client.parameters import ConsumerParameters
 from ottla.client.records import (
     ConsumerRecord,
     GroupMetadata,
@@ -40,7 +41,7 @@ _here: "weakref.WeakSet[Consumer]" = weakref.WeakSet()
 class Consumer:
     """Reads records. It is started when it is made: raises NoBrokersAvailable if no broker is reached in time."""
 
-    def __init__(self, *topics: str, **settings: object) -> None:
+    def __init__(self, *topics: str, **settings: Unpack[ConsumerParameters]) -> None:
         self._inner = AsyncConsumer(*topics, **settings)
         _here.add(self)
         self._caller = Caller("ottla-consumer")

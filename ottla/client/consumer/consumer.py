@@ -11,6 +11,7 @@ within it. One task reads at a time; `wakeup` may be called from any thread.
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
+from typing import Unpack
 
 from ottla.client.consumer.commits import Callback, Commits
 from ottla.client.consumer.config import ConsumerConfig
@@ -23,6 +24,7 @@ from ottla.client.consumer.subscription_pattern import SubscriptionPattern
 from ottla.client.deadline import Deadline
 from ottla.client.errors import ClosedError, IllegalStateError
 from ottla.client.listener import RebalanceListener
+from ottla.client.parameters import ConsumerParameters
 from ottla.client.records import (
     ConsumerRecord,
     GroupMetadata,
@@ -42,7 +44,7 @@ _CLOSE_MS = 30_000
 class AsyncConsumer:
     """Reads records. `topics` are subscribed to; settings are Kafka's, with underscores (`ConsumerConfig`)."""
 
-    def __init__(self, *topics: str, **settings: object) -> None:
+    def __init__(self, *topics: str, **settings: Unpack[ConsumerParameters]) -> None:
         self.config = read_settings(ConsumerConfig, settings)
         self._interceptors = Interceptors(self.config.interceptors)
         self._decoding = Decoding(
