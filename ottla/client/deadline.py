@@ -31,7 +31,7 @@ class Deadline:
         return None if self._at == math.inf else max(0.0, self._at - self._loop.time())
 
     def __str__(self) -> str:
-        return f"{self.timeout_ms:g} ms"
+        return f"{self.timeout_ms:.0f} ms"
 
 
 def backoff_ms(first_ms: float, max_ms: float, failures: int) -> float:
