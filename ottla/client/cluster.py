@@ -230,16 +230,19 @@ class Cluster:
         backoff = Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
         last: KafkaError | None = None
         while True:
+            limit = asyncio.timeout(deadline.left_seconds())
             try:
-                async with asyncio.timeout(deadline.left_seconds()):
+                async with limit:
                     return await attempt()
             except KafkaError as error:
                 if not isinstance(error, RetriableError):
                     raise
                 last = error
             except TimeoutError:
-                if not deadline.is_over:
+                if not limit.expired():
                     raise
+                # Whatever the deadline says: uvloop's timers may be a moment early.
+                raise self.too_late(failed, deadline, last) from last
                 last = last or self._silence()
             if not deadline.is_over:
                 await backoff.pause(deadline)
