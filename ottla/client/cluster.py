@@ -242,8 +242,8 @@ class Cluster:
                 if not limit.expired():
                     raise
                 # Whatever the deadline says: uvloop's timers may be a moment early.
-                raise self.too_late(failed, deadline, last) from last
                 last = last or self._silence()
+                raise self.too_late(failed, deadline, last) from last
             if not deadline.is_over:
                 await backoff.pause(deadline)
             if deadline.is_over:
