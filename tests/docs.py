@@ -39,11 +39,12 @@ def _protocol() -> str:
     return protocol_markdown()
 
 
-def _cli() -> str:
+def _cli() -> dict[str, Callable[[], str]]:
+    """A page for each command, and one that lists them."""
     from ottla.cli.main import cli
-    from ottla.cli.reference import cli_markdown
+    from ottla.cli.reference import pages
 
-    return cli_markdown(cli)
+    return dict(pages(cli))
 
 
 def _client() -> str:
@@ -57,8 +58,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": _configuration,
     "metrics.md": _metrics,
     "protocol.md": _protocol,
-    "cli.md": _cli,
     "client.md": _client,
+    **_cli(),
 }
 
 
@@ -97,7 +98,10 @@ def main() -> None:
     for name, render in SOURCES.items():
         (REFERENCE.parents[1] / name).write_text(render())
         print(name)
+    for path in set(REFERENCE.rglob("*.md")) - {REFERENCE / name for name in PAGES}:
+        path.unlink()  # of a command that is no more
     for name, render in PAGES.items():
+        (REFERENCE / name).parent.mkdir(exist_ok=True)
         (REFERENCE / name).write_text(render())
         print(f"docs/reference/{name}")
 

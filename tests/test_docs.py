@@ -27,7 +27,7 @@ def test_a_generated_module_is_fresh(name):
 
 
 def test_every_page_of_the_reference_is_generated():
-    assert {path.name for path in REFERENCE.iterdir()} == PAGES.keys()
+    assert {str(path.relative_to(REFERENCE)) for path in REFERENCE.rglob("*.md")} == PAGES.keys()
 
 
 @pytest.mark.parametrize("path", sorted(INTERNALS.glob("*.md")), ids=lambda path: path.stem)

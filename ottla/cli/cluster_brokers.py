@@ -11,6 +11,7 @@ import click
 
 from ottla.cli.cluster_state import Node, Snapshot, snapshot
 from ottla.cli.remote import Cluster, asking, connection_options
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, show
 from ottla.core.hosts import Address
 
@@ -18,7 +19,7 @@ _BROKER = ["broker", "address", "rack", "controller", "leads", "replicas", "in_s
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@json_option
 @connection_options
 def brokers(as_json: bool, bootstrap_server: str, timeout: float) -> int:
     """List the brokers: address, rack, which is the controller, and how many partitions each leads and hosts.

@@ -22,6 +22,7 @@ from ottla.cli.cluster_state import (
     snapshot,
 )
 from ottla.cli.remote import PARTLY, Cluster, Failed, asking, check, connection_options, pieces
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, is_for_people, say, show
 from ottla.controller.preferred import ElectionType
 from ottla.core.errors import ErrorCode, RetriableError
@@ -51,7 +52,7 @@ class Result(NamedTuple):
 )
 @click.option("--dry-run", is_flag=True, help="Only show where there would be an election.")
 @click.option("--yes", is_flag=True, help="Do not ask before unclean elections.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@json_option
 @connection_options
 @click.pass_context
 def elect(
@@ -184,7 +185,7 @@ class Election:
                 ),
             )
         request = ElectLeadersRequest(
-            election_type=self._kind, topic_partitions=topics, timeout_ms=self._asked.limits.timeout_ms
+            election_type=self._kind, topic_partitions=topics, timeout_ms=self._asked.timeout_ms
         )
         answer: ElectLeadersResponse = await self._asked.ask_controller(request, _look)
         return [

@@ -19,13 +19,14 @@ from ottla.cli.remote import (
     UNREACHABLE,
     Cluster,
     Failed,
-    bootstrap_option,
     cluster,
     each_of,
     failed,
     run,
     servers,
+    where_options,
 )
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, is_for_people, lines, say, show, table
 from ottla.core.errors import KafkaError, ProtocolError
 from ottla.core.hosts import Address
@@ -74,8 +75,8 @@ _LINE = [
     type=click.FloatRange(0.1, 86_400),
     help="How long an answer may take, or with --wait all of it.  [default: 10, with --wait 60]",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document; with --watch one in each line.")
-@bootstrap_option
+@json_option
+@where_options
 def health(
     brokers_expected: int | None,
     wait: bool,

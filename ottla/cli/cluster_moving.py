@@ -47,7 +47,7 @@ async def alter(
     found: dict[TopicPartition, str | None] = {}
     for some in pieces(list(wanted)):
         request = AlterPartitionReassignmentsRequest(
-            timeout_ms=asked.limits.timeout_ms, topics=by_topic(some, topic)
+            timeout_ms=asked.timeout_ms, topics=by_topic(some, topic)
         )
         answer: AlterPartitionReassignmentsResponse = await asked.ask_controller(request)
         for each in answer.responses:

@@ -13,6 +13,7 @@ import click
 from ottla.cli.cluster_plan import distinct
 from ottla.cli.cluster_reassigning import Reassigning
 from ottla.cli.remote import asking, connection_options, run, servers
+from ottla.cli.session import json_option
 from ottla.cli.tables import say
 from ottla.core.ids import topic_name_fault
 
@@ -111,7 +112,7 @@ _OPTIONS = (
         type=click.Path(dir_okay=False),
         help="Write what is now there, for --file to go back.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table."),
+    json_option,
     connection_options,
 )
 

@@ -152,7 +152,7 @@ async def snapshot(asked: Cluster) -> Snapshot:
 async def moves(asked: Cluster) -> Moves:
     """What the controller moves now."""
     answer: ListPartitionReassignmentsResponse = await asked.ask_controller(
-        ListPartitionReassignmentsRequest(timeout_ms=asked.limits.timeout_ms)
+        ListPartitionReassignmentsRequest(timeout_ms=asked.timeout_ms)
     )
     return {
         TopicPartition(topic.name, row.partition_index): Move(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.group_lag import GroupLag, LagMeter
 from ottla.cli.group_members import listed
 from ottla.cli.lazy import Lazy, LazyGroup
@@ -27,6 +28,7 @@ from ottla.cli.remote import (
     run,
     servers,
 )
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, is_for_people, lines, say, show, table
 from ottla.core.errors import KafkaError, ProtocolError
 from ottla.network.peer import PeerClosed, RequestTimedOut
@@ -60,7 +62,6 @@ COMMANDS = {
     "describe": Lazy("ottla.cli.group:describe", "Show the members and offsets of groups."),
     "lag": Lazy("ottla.cli.group:lag", "Show how far groups are behind."),
 }
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, aliases={"list": "ls"})
@@ -76,7 +77,7 @@ def group() -> None:
 @click.option(
     "--type", "types", multiple=True, metavar="TYPE", help="Only groups of it, such as consumer; repeatable."
 )
-@_json
+@json_option
 @connection_options
 def ls(
     states: tuple[str, ...], types: tuple[str, ...], as_json: bool, bootstrap_server: str, timeout: float
@@ -100,8 +101,8 @@ def ls(
 
 
 @click.command()
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
-@_json
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completing.groups)
+@json_option
 @connection_options
 def describe(groups: tuple[str, ...], as_json: bool, bootstrap_server: str, timeout: float) -> int:
     """Show groups: state, coordinator and assignor, members with their partitions, offsets with their lag."""
@@ -166,7 +167,7 @@ def _seconds(ctx: click.Context, _: click.Parameter, value: str | None) -> float
 
 
 @click.command()
-@click.argument("groups", nargs=-1, metavar="[GROUP...]")
+@click.argument("groups", nargs=-1, metavar="[GROUP...]", shell_complete=completing.groups)
 @click.option("--all", "is_all", is_flag=True, help="All groups of consumers that there are.")
 @click.option(
     "--watch",
@@ -176,7 +177,7 @@ def _seconds(ctx: click.Context, _: click.Parameter, value: str | None) -> float
     callback=_seconds,
     help="Look again every so many seconds, 2 if none are named, until interrupted.",
 )
-@_json
+@json_option
 @connection_options
 @click.pass_context
 def lag(

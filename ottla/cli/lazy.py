@@ -4,9 +4,12 @@ The names and one-line helps stand in a table, so that `ottla --help` costs no m
 """
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Lazy(NamedTuple):
@@ -47,9 +50,17 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.table.keys() | self.aliases.keys()
-        if args and args[0] not in known and not args[0].startswith("-"):
+        if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"no command is called {args[0]!r}{guess(args[0], list(self.table))}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The names of the table: to list them, no module is imported."""
+        from click.shell_completion import CompletionItem
+
+        names = {name: lazy.help for name, lazy in self.table.items() if name.startswith(incomplete)}
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=text) for name, text in names.items()] + options
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -8,10 +8,16 @@ sentence on stderr; OTTLA_TRACEBACK=1 adds where in the code it happened.
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.classic.names import CLASSIC, name_of
 from ottla.cli.lazy import Lazy, LazyGroup
+from ottla.cli.session import root_options
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -22,9 +28,42 @@ COMMANDS = {
     "group": Lazy("ottla.cli.group:group", "Look at consumer groups, and how far they are behind."),
     "txn": Lazy("ottla.cli.txn:txn", "Look at transactions, and end those that hang."),
     "log": Lazy("ottla.cli.log:log", "Look into the files of a log, offline."),
+    "bench": Lazy("ottla.cli.bench:bench", "Measure a cluster: writing, reading, more partitions."),
     "sim": Lazy("ottla.cli.sim:sim", "Simulate a cluster, with faults drawn from a seed."),
     "protocol": Lazy("ottla.cli.protocol:protocol", "Look at the wire protocol as this build speaks it."),
+    "profile": Lazy("ottla.cli.profile:profile", "Keep the settings of clusters under names."),
+    "completion": Lazy("ottla.cli.completion:completion", "Let TAB complete commands, topics and groups."),
+    "shims": Lazy("ottla.cli.shims:shims", "Put kafka-topics and the like on the PATH."),
 }
+
+
+class Root(LazyGroup):
+    """`ottla` itself. Behind TAB there are the classic names, too."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if ctx.resilient_parsing and (tool := name_of(cmd_name)) is not None:
+            from ottla.cli.completing import classic_command
+
+            return classic_command(tool)
+        return super().get_command(ctx, cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        classic = {name: each.help for name, each in CLASSIC.items() if name.startswith(incomplete)}
+        offered = [CompletionItem(name, help=text) for name, text in classic.items()]
+        return super().shell_complete(ctx, incomplete) + offered
+
+
+def _classic_names() -> str:
+    """For the end of the help: names are not cut at their dashes."""
+    lines = ["\b\nKafka's own tools, with their own options:"]
+    for name in CLASSIC:
+        if len(lines) == 1 or len(lines[-1]) + len(name) > 74:
+            lines.append(f"  {name}")
+        else:
+            lines[-1] += f", {name}"
+    return "\n".join(lines)
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -35,7 +74,12 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Root,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_classic_names(),
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -44,8 +88,12 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     callback=_show_version,
     help="Say which version.",
 )
+@root_options
 def cli() -> None:
-    """Ottla: the whole of Kafka in Python."""
+    """Ottla: the whole of Kafka in Python.
+
+    The options count for every command, and may stand behind it as well.
+    """
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -55,8 +103,13 @@ def main(args: Sequence[str] | None = None) -> int:
             stream.reconfigure(
                 errors="backslashreplace"
             )  # what a terminal cannot show must not end the command
+    words = list(sys.argv[1:] if args is None else args)
     try:
-        code = cli.main(args, prog_name="ottla", standalone_mode=False)
+        if os.environ.get("_OTTLA_COMPLETE"):
+            return _answer_shell()
+        if words and (tool := name_of(words[0])) is not None:
+            return _classic(tool, words[1:])
+        code = cli.main(words, prog_name="ottla", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
@@ -70,6 +123,18 @@ def main(args: Sequence[str] | None = None) -> int:
         return _explain(_where(error) + error.format_message(), error.exit_code)
     except Exception as error:
         return _explain(_sentence(error), FAILED)
+
+
+def _classic(tool: str, words: list[str]) -> int:
+    from ottla.cli.classic.running import main as run
+
+    return run(tool, words)
+
+
+def _answer_shell() -> int:
+    from ottla.cli.completion import answer
+
+    return answer()
 
 
 def _hang_up() -> int:

@@ -7,6 +7,7 @@ must come. What goes wrong becomes a `Failed`: one sentence and one exit code.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,6 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from ottla.cli.session import DEFAULT_TIMEOUT, connection_options, session, where_options
+from ottla.client.admin.routes import Routes
+from ottla.client.config import AdminConfig
+from ottla.client.connections import GENERAL, Connections
+from ottla.client.errors import KafkaTimeoutError, NetworkError, PartialFailure, ProtocolMismatch
+from ottla.client.settings import read_settings
 from ottla.core.errors import (
     AuthorizationError,
     ConfigError,
@@ -25,7 +32,7 @@ from ottla.core.errors import (
 )
 from ottla.core.hosts import Address, parse_host
 from ottla.core.ids import TopicPartition
-from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
+from ottla.network.peer import Peer, PeerClosed, RequestTimedOut
 from ottla.protocol.apis import api_of
 from ottla.protocol.messages.groups import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -38,7 +45,6 @@ FAILED, PARTLY, NOT_FOUND, DENIED, UNREACHABLE, UNHEALTHY = 1, 3, 4, 5, 6, 8
 PORT = 9092
 GROUP, TRANSACTION = 0, 1
 """What FindCoordinator is asked for."""
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
 KEYS_AT_A_TIME = 1000
 """Groups, ids or partitions in one request."""
 BROKERS_AT_A_TIME = 16
@@ -68,11 +74,24 @@ def failed(error: Exception) -> Failed:
         return error
     if isinstance(error, PeerClosed | RequestTimedOut):
         return Failed(str(error), UNREACHABLE)
+    if isinstance(error, PartialFailure):
+        first = next(iter(error.errors.values()))
+        return Failed(
+            str(error), failed(first).exit_code if len(error.errors) == len(error.results) else PARTLY
+        )
+    if isinstance(error, ProtocolMismatch) and "speaks TLS" in str(error):
+        return Failed(f"{error}; here that is -X security.protocol=SSL")
     if isinstance(error, KafkaError):
-        if isinstance(error, AuthorizationError) or error.code in _NOT_ALLOWED:
-            return Failed(str(error), DENIED)
-        return Failed(str(error), NOT_FOUND if error.code in _NOT_THERE else FAILED)
+        return Failed(str(error), _code_of(error))
     return Failed(str(error), FAILED)
+
+
+def _code_of(error: KafkaError) -> int:
+    if isinstance(error, AuthorizationError) or error.code in _NOT_ALLOWED:
+        return DENIED
+    if error.code in _NOT_THERE:
+        return NOT_FOUND
+    return UNREACHABLE if isinstance(error, NetworkError | KafkaTimeoutError) else FAILED
 
 
 def check(code: int, about: str) -> None:
@@ -113,13 +132,13 @@ class Answers(NamedTuple):
 class Cluster:
     """Made by `cluster`, which also closes the connections."""
 
-    def __init__(self, first: Peer, timeout_ms: int) -> None:
+    def __init__(self, connections: Connections, first: Peer, timeout_ms: int) -> None:
+        self.connections = connections
         self.first = first
         """The broker that took our connection."""
-        self.limits = PeerLimits(frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=timeout_ms)
-        """Of every connection that it opens."""
+        self.timeout_ms = timeout_ms
+        """How long every answer may take."""
         self._loop = asyncio.get_running_loop()
-        self._peers: dict[int, asyncio.Task[Peer]] = {}
         self.brokers: dict[int, Address] = {}
         self.controller_id = -1
 
@@ -132,10 +151,7 @@ class Cluster:
         address = self.brokers.get(node_id)
         if address is None:
             raise Failed(f"broker {node_id} is not among the brokers that live", UNREACHABLE)
-        if node_id not in self._peers:
-            opening = connect(address.host, address.port, limits=self.limits)
-            self._peers[node_id] = self._loop.create_task(opening)
-        return await self._peers[node_id]
+        return await self.connections.to(address)
 
     async def coordinators(self, keys: Iterable[str], key_type: int) -> dict[int, list[str]]:
         """The keys by the broker that coordinates them."""
@@ -210,8 +226,8 @@ class Cluster:
                 raise StaleMetadataError(ErrorCode.NOT_CONTROLLER, "there is no controller at the moment")
             try:
                 answer = await self.ask(self.controller_id, request)
-            except PeerClosed as error:
-                self._forget(self.controller_id)
+            except (PeerClosed, NetworkError) as error:
+                self.connections.drop(self.brokers[self.controller_id], GENERAL)
                 raise StaleMetadataError(
                     ErrorCode.NOT_CONTROLLER, f"the controller is gone: {error}"
                 ) from error
@@ -221,12 +237,6 @@ class Cluster:
             return answer
 
         return await self.patiently(once)
-
-    def _forget(self, node_id: int) -> None:
-        """The connection is of no use any more; the next question opens another."""
-        opening = self._peers.pop(node_id, None)
-        if opening is not None and opening.done() and opening.exception() is None:
-            opening.result().abort()
 
     async def everywhere(self, request: object, version_min: int = 0) -> Answers:
         """What every broker says. It is a failure of all if none says anything."""
@@ -263,7 +273,7 @@ class Cluster:
 
     async def patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again while the answer is that it may succeed later, as long as one request may take."""
-        deadline = self._loop.time() + self.limits.timeout_ms / 1000
+        deadline = self._loop.time() + self.timeout_ms / 1000
         while True:
             try:
                 return await ask()
@@ -272,33 +282,64 @@ class Cluster:
                     raise
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def close(self) -> None:
-        for opening in self._peers.values():
-            opening.cancel()
-        for opened in await asyncio.gather(*self._peers.values(), return_exceptions=True):
-            if isinstance(opened, Peer):
-                await opened.close()
-        await self.first.close()
-
 
 @asynccontextmanager
 async def cluster(addresses: Sequence[Address], timeout_ms: int) -> AsyncIterator[Cluster]:
     """A cluster that one of these servers belongs to, until the block ends."""
-    limits = PeerLimits(frame_bytes_max=ANSWER_BYTES_MAX, timeout_ms=timeout_ms)
+    connections = Connections(admin_config(timeout_ms / 1000))
     reasons: list[Failed] = []
-    for address in addresses:
-        try:
-            opened = Cluster(await connect(address.host, address.port, limits=limits), timeout_ms)
-        except (PeerClosed, RequestTimedOut, ProtocolError) as error:
-            reasons.append(failed(error))
-            continue
-        try:
-            yield opened
-        finally:
-            await opened.close()
-        return
-    code = FAILED if all(each.exit_code == FAILED for each in reasons) else UNREACHABLE
+    try:
+        for address in addresses:
+            try:
+                first = await connections.to(address)
+            except (KafkaError, ProtocolError) as error:
+                reasons.append(failed(error))
+                continue
+            yield Cluster(connections, first, timeout_ms)
+            return
+    finally:
+        await connections.close()
+    code = UNREACHABLE if any(each.exit_code == UNREACHABLE for each in reasons) else reasons[0].exit_code
     raise Failed("; ".join(each.message for each in reasons), code)
+
+
+def admin_config(timeout: float) -> AdminConfig:
+    """How the session says that a cluster is spoken to. Raises UsageError."""
+    logging.getLogger("ottla.client").setLevel(
+        logging.CRITICAL
+    )  # a command says itself what went wrong, once
+    limit_ms = max(1, int(timeout * 1000))
+    limits = {
+        "default.api.timeout.ms": limit_ms,
+        "request.timeout.ms": limit_ms,
+        "socket.connection.setup.timeout.ms": limit_ms,
+    }
+    try:
+        return read_settings(AdminConfig, {**session().settings(AdminConfig), **limits})
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+class Admin:
+    """What the calls of `ottla.client.admin` are made with: their modules are imported by who needs them."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+
+def with_admin(work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+    """Do the work with the cluster that the session names. Where nobody is, that is said at once."""
+    config = admin_config(session().timeout or DEFAULT_TIMEOUT)
+
+    async def connected() -> T:
+        routes = Routes(config)
+        try:
+            await routes.cluster.any_peer()
+            return await work(Admin(routes))
+        finally:
+            await routes.cluster.close()
+
+    return run(connected())
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -341,25 +382,4 @@ def pieces(things: Sequence[T], size: int = KEYS_AT_A_TIME) -> list[Sequence[T]]
     return [things[start : start + size] for start in range(0, len(things), size)]
 
 
-bootstrap_option = click.option(
-    "-b",
-    "--bootstrap-server",
-    metavar="HOST:PORT",
-    envvar="OTTLA_BOOTSTRAP_SERVER",
-    default=f"localhost:{PORT}",
-    show_default=True,
-    help="A broker of the cluster, or several with commas between them.",
-)
-_timeout_option = click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(0.1, 3600),
-    default=10.0,
-    show_default=True,
-    help="How long an answer may take.",
-)
-
-
-def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every command that asks a cluster: `bootstrap_server` and `timeout`."""
-    return bootstrap_option(_timeout_option(command))
+__all__ = ["connection_options", "where_options"]  # of the session; who asks a cluster finds them here

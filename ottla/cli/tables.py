@@ -5,17 +5,20 @@ Every row of a table has the same names. What came over the network is escaped b
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.dump.output import cell, printable, say
+from ottla.cli.session import session
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Row = Mapping[str, Any]
 _WIDTH_MAX = 10_000  # wider than any table: rich must not shorten names to fit them in
+_GAP = 2  # rich's: one blank on each side, except at the edges
 _NOTHING = "-"
 
 
@@ -25,13 +28,40 @@ def is_for_people() -> bool:
 
 
 def show(rows: Sequence[Row], names: Sequence[str]) -> None:
-    """The rows, under their names."""
+    """The rows, under their names. On a terminal that is too narrow the last columns are left out, and named."""
     if is_for_people():
         from rich.console import Console
 
-        Console(file=sys.stdout, highlight=False, width=_WIDTH_MAX).print(table(rows, names))
+        shown = fitting(rows, names)
+        Console(file=sys.stdout, highlight=False, width=_WIDTH_MAX).print(table(rows, shown))
+        if len(shown) < len(names):
+            say_left_out(names[len(shown) :])
     else:
         lines(rows, names)
+
+
+def fitting(rows: Sequence[Row], names: Sequence[str]) -> Sequence[str]:
+    """As many of the columns, from the left, as the terminal has room for; all with --wide.
+
+    The first one always stays: a row must say what it is about.
+    """
+    if session().is_wide:
+        return names
+    from rich.cells import cell_len
+
+    room = shutil.get_terminal_size().columns
+    used = -_GAP
+    for count, name in enumerate(names):
+        used += _GAP + max([len(name), *(cell_len(_text(row[name])) for row in rows)])
+        if used > room and count:
+            return names[:count]
+    return names
+
+
+def say_left_out(names: Sequence[str]) -> None:
+    """That a table is not all there is."""
+    if not session().is_quiet:
+        say(f"no room for {', '.join(name.replace('_', ' ') for name in names)}: --wide shows all columns")
 
 
 def lines(rows: Sequence[Row], names: Sequence[str], *, header: bool = True) -> None:
@@ -73,4 +103,14 @@ def _text(value: Any) -> str:
     return cell(value)
 
 
-__all__ = ["document", "is_for_people", "lines", "printable", "say", "show", "table"]
+__all__ = [
+    "document",
+    "fitting",
+    "is_for_people",
+    "lines",
+    "printable",
+    "say",
+    "say_left_out",
+    "show",
+    "table",
+]

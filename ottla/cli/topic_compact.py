@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.remote import (
     PARTLY,
     UNREACHABLE,
@@ -21,6 +22,7 @@ from ottla.cli.remote import (
     run,
     servers,
 )
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, is_for_people, say, show
 from ottla.cli.topic_progress import CompactionProgress, size
 from ottla.cli.topic_runs import Run, progress, runs_of, step
@@ -46,7 +48,7 @@ _DONE = [
 
 
 @click.command()
-@click.argument("topics", nargs=-1, required=True, metavar="NAME...")
+@click.argument("topics", nargs=-1, required=True, metavar="NAME...", shell_complete=completing.topics)
 @click.option(
     "--partition",
     "partitions",
@@ -56,7 +58,7 @@ _DONE = [
     help="Only this partition of each topic; repeatable.",
 )
 @click.option("--wait", is_flag=True, help="Wait until it is done, and show how far it is.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@json_option
 @connection_options
 @click.pass_context
 def compact(

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.cli.remote import FAILED, UNREACHABLE, Cluster, Failed, each_of, failed, pieces
+from ottla.client.connections import DATA
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError, RetriableError
 from ottla.core.ids import TopicPartition
-from ottla.network.peer import PeerClosed, connect
+from ottla.network.peer import PeerClosed
 from ottla.protocol.messages.compaction import CompactTopicsRequest, CompactTopicsResponse
 
 Status = CompactTopicsResponse.Topic.Partition
@@ -211,16 +212,12 @@ async def _is_foreign(cluster: Cluster, leader: int, request: CompactTopicsReque
     """Does that broker live, and hang up whenever it is asked this? So does Kafka with keys that it does not know."""
     address = cluster.brokers[leader]
     try:
-        peer = await connect(address.host, address.port, limits=cluster.limits)
-    except (PeerClosed, TimeoutError, ProtocolError):
+        peer = await cluster.connections.to(address, DATA)
+        await peer.send(request, VERSION, timeout_ms=cluster.timeout_ms)
+    except PeerClosed:
+        return True
+    except (KafkaError, TimeoutError, ProtocolError):
         return False
-    async with peer:
-        try:
-            await peer.send(request, VERSION)
-        except PeerClosed:
-            return True
-        except (TimeoutError, ProtocolError):
-            return False
     return False
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.lazy import Lazy, LazyGroup
 from ottla.cli.remote import PARTLY, Cluster, Failed, asking, connection_options
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, say, show
 from ottla.cli.txn_state import (
     Hanging,
@@ -58,7 +60,6 @@ COMMANDS = {
     "find-hanging": Lazy("ottla.cli.txn:find_hanging", "Find open transactions that nobody will end."),
     "abort": Lazy("ottla.cli.txn_abort:abort", "End a transaction by force."),
 }
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, aliases={"list": "ls", "hanging": "find-hanging"})
@@ -153,7 +154,7 @@ def _row(found: Transaction) -> dict[str, Any]:
 
 
 @click.command(name="producers")
-@click.argument("place", metavar="TOPIC[:PARTITION]")
+@click.argument("place", metavar="TOPIC[:PARTITION]", shell_complete=completing.topics)
 @json_option
 @connection_options
 def show_producers(place: str, as_json: bool, bootstrap_server: str, timeout: float) -> int:
@@ -179,7 +180,12 @@ def producer_row(found: Producer) -> dict[str, Any]:
 
 
 @click.command(name="find-hanging")
-@click.option("--topic", metavar="TOPIC[:PARTITION]", help="Look here only, instead of at all partitions.")
+@click.option(
+    "--topic",
+    metavar="TOPIC[:PARTITION]",
+    shell_complete=completing.topics,
+    help="Look here only, instead of at all partitions.",
+)
 @click.option(
     "--max-age",
     metavar="MS",

@@ -7,9 +7,11 @@ To do that to one that a coordinator does know would tear it: so that is refused
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.remote import NOT_FOUND, Cluster, Failed, asking, check, connection_options
+from ottla.cli.session import json_option
 from ottla.cli.tables import document
-from ottla.cli.txn import json_option, place_of
+from ottla.cli.txn import place_of
 from ottla.cli.txn_state import (
     OPEN_STATES,
     Producer,
@@ -30,7 +32,7 @@ from ottla.protocol.messages.transactions import (
 
 
 @click.command()
-@click.argument("place", metavar="[TOPIC:PARTITION]", required=False)
+@click.argument("place", metavar="[TOPIC:PARTITION]", required=False, shell_complete=completing.topics)
 @click.option(
     "--start-offset", type=click.IntRange(0), help="Where the transaction starts in that partition."
 )

@@ -27,7 +27,15 @@ from ottla.client.errors import (
     UnsupportedVersionError,
 )
 from ottla.client.sasl import authenticate
-from ottla.client.security import handshake_failed, is_alert, refused_certificate, speaks_plain, tls_context
+from ottla.client.security import (
+    handshake_failed,
+    is_alert,
+    refused_certificate,
+    speaks_plain,
+    speaks_tls,
+    takes_tls,
+    tls_context,
+)
 from ottla.core.errors import ProtocolError
 from ottla.core.hosts import Address
 from ottla.network.peer import Peer, PeerClosed, PeerLimits, RequestTimedOut, connect
@@ -46,6 +54,7 @@ GENERAL, COORDINATOR, DATA = "general", "coordinator", "data"
 SESSION_SHARE = (0.85, 0.95)
 """Of an authentication's lifetime, after which a connection is replaced: by chance between these, as in Java."""
 _IDLE_CHECK_SECONDS = 0.05
+_HUNG_UP = ConnectionResetError | ConnectionAbortedError | BrokenPipeError
 
 
 class Connections:
@@ -178,10 +187,14 @@ class Connections:
         except PeerClosed as error:
             if is_alert(str(error)):
                 raise AuthenticationError(refused_certificate(address, error)) from error
-            if isinstance(error.__cause__, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
+            if isinstance(error.__cause__, _HUNG_UP | None):
                 await self._check_tls(address, deadline)
             raise translated(error) from error
-        except (RequestTimedOut, ProtocolError) as error:
+        except ProtocolError as error:
+            if self._tls is None:
+                await self._check_tls(address, deadline)
+            raise translated(error) from error
+        except RequestTimedOut as error:
             raise translated(error) from error
 
     async def _connected(self, address: Address, tls: ssl.SSLContext | None, *, negotiate: bool) -> Peer:
@@ -200,16 +213,19 @@ class Connections:
             raise NetworkError(f"{address} is no address: {error}") from error
 
     async def _check_tls(self, address: Address, deadline: Deadline) -> None:
-        """A broker hung up on our TLS handshake. Raises ProtocolMismatch if it talks to those who speak in plain."""
-        if self._tls is None:
-            return
+        """A broker hung up before it said a word. Raises ProtocolMismatch if that is because of TLS: because it talks
+        only to those who speak in plain, or only to those who do not."""
         try:
             async with asyncio.timeout(deadline.left_seconds()):
-                peer = await self._connected(address, None, negotiate=True)
+                if self._tls is None:
+                    is_other = await takes_tls(address.host, address.port)
+                else:
+                    await (await self._connected(address, None, negotiate=True)).close()
+                    is_other = True
         except (OSError, PeerClosed, RequestTimedOut, ProtocolError):
             return
-        await peer.close()
-        raise ProtocolMismatch(speaks_plain(address))
+        if is_other:
+            raise ProtocolMismatch(speaks_tls(address) if self._tls is None else speaks_plain(address))
 
 
 async def ask(

@@ -4,6 +4,7 @@ A handshake fails in the words of OpenSSL. They are turned into what a user can 
 name, another port. A connection that is merely lost stays an error of the network, which is tried again.
 """
 
+import asyncio
 import ssl
 from pathlib import Path
 from typing import NoReturn
@@ -79,6 +80,26 @@ def handshake_failed(address: object, error: ssl.SSLError) -> NoReturn:
 def speaks_plain(address: object) -> str:
     wanted = "set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of its TLS listener"
     return f"{address} does not speak TLS on this port: {wanted}"
+
+
+def speaks_tls(address: object) -> str:
+    wanted = "set security_protocol to SSL or SASL_SSL, or use the port of a listener that is not encrypted"
+    return f"{address} speaks TLS on this port: {wanted}"
+
+
+async def takes_tls(host: str, port: int) -> bool:
+    """Whether a TLS handshake gets an answer there. Nobody is trusted by this: nothing is said after it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(asyncio.Protocol, host, port, ssl=context)
+    except ssl.SSLError as error:
+        return is_alert(str(error))  # it wants a certificate, or another version
+    except OSError:
+        return False
+    transport.abort()
+    return True
 
 
 def is_alert(text: str) -> bool:

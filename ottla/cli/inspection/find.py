@@ -7,8 +7,9 @@ import click
 
 from ottla.cli.dump.decoders import as_string
 from ottla.cli.inspection.files import ReadOnlyFiles
-from ottla.cli.inspection.shared import directory_of, json_option
+from ottla.cli.inspection.shared import directory_of
 from ottla.cli.inspection.times import as_time, time_of
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, printable
 from ottla.records.compression import Codec
 from ottla.storage.inspection.lookup import LookUp, find_offset, find_time

@@ -7,7 +7,8 @@ import click
 
 from ottla.cli.inspection.files import GuardedFiles, ReadOnlyFiles, is_in_use
 from ottla.cli.inspection.progress import Bar, bytes_below
-from ottla.cli.inspection.shared import directory_of, fields_of, json_option
+from ottla.cli.inspection.shared import directory_of, fields_of
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, printable, say
 from ottla.storage.inspection.directory import Inspection, inspect
 from ottla.storage.inspection.findings import Finding, Findings, Severity

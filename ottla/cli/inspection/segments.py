@@ -9,6 +9,7 @@ from ottla.cli.inspection.files import ReadOnlyFiles
 from ottla.cli.inspection.progress import Bar, bytes_below
 from ottla.cli.inspection.shared import directory_of
 from ottla.cli.inspection.times import as_time
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, is_for_people, show
 from ottla.storage.inspection.directory import partition_names
 from ottla.storage.inspection.layout import looks_like_a_partition
@@ -22,7 +23,7 @@ NAMES = (
 
 @click.command()
 @click.argument("directory", metavar="DIR")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@json_option
 def segments(directory: str, as_json: bool) -> None:
     """Show the segments of a partition, or of all partitions of a log directory.
 

@@ -13,7 +13,6 @@ from ottla.storage.inspection.directory import holds_logs
 from ottla.storage.inspection.findings import Finding, Severity
 
 COLORS = {Severity.DAMAGE: "red", Severity.STALE: "yellow", Severity.NOTE: "cyan"}
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of lines.")
 COLUMNS = ("severity", "file", "position", "end", "reason")
 
 

@@ -8,10 +8,10 @@ from ottla.cli.inspection.shared import (
     counted,
     directory_of,
     fields_of,
-    json_option,
     print_columns,
     print_finding,
 )
+from ottla.cli.session import json_option
 from ottla.cli.tables import document, say
 from ottla.storage.inspection.directory import Inspection, inspect
 from ottla.storage.inspection.findings import Finding, Findings, Severity

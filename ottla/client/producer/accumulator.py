@@ -9,10 +9,11 @@ reorders records.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from ottla.client.producer.batch import NOBODY, Batch, Delivery, Home, Identity, Row
+from ottla.client.producer.batch import NOBODY, Batch, Delivery, Home, Identity, Row, Stretch
 from ottla.client.producer.config import ProducerConfig
 from ottla.core.ids import TopicPartition
 
@@ -190,6 +191,37 @@ class Accumulator:
             self._is_awake = True
             self._wake()
         return Delivery(batch, index)
+
+    def append_many(self, queue: PartitionQueue, rows: Sequence[Row], ends: Sequence[int]) -> list[Stretch]:
+        """Add records from the first on, as many as there is room for. `ends[i]` is the size of the first `i + 1`."""
+        placed: list[Stretch] = []
+        with self.lock:
+            room = self._bytes_max - self.used_bytes
+            count = min(bisect_right(ends, room), self._count_max - self.used_records)
+            start = done = 0
+            while start < count:
+                batch = self._with_room(queue, ends[start] - done)
+                fits = bisect_right(ends, done + self._batch_size - batch.size, start, count)
+                stop = min(max(fits, start + 1), start + self._records_max - len(batch.rows))
+                placed.append(Stretch(batch, len(batch.rows), stop - start))
+                batch.rows += rows[start:stop]
+                batch.size += ends[stop - 1] - done
+                if batch.size >= self._batch_size or len(batch.rows) >= self._records_max:
+                    batch.is_closed = True
+                start, done = stop, ends[stop - 1]
+            self.used_bytes += done
+            self.used_records += start
+        if placed and not self._is_awake:
+            self._is_awake = True
+            self._wake()
+        return placed
+
+    def _with_room(self, queue: PartitionQueue, size: int) -> Batch:
+        """The batch that a record of that size joins."""
+        batch = queue.waiting[-1] if queue.waiting else None
+        if batch is not None and not batch.is_closed and batch.size + size > self._batch_size:
+            batch.is_closed = True
+        return self._open(queue) if batch is None or batch.is_closed else batch
 
     def _open(self, queue: PartitionQueue) -> Batch:
         now = time.monotonic()

@@ -326,6 +326,57 @@ class Delivery:
             call_safely(fn, *args, error if is_error else self._batch.metadata(self._index), **kwargs)
 
 
+class Settled(NamedTuple):
+    """What became of a stretch of records. `last_offset` is -1 if none was acknowledged, or nobody said where."""
+
+    acknowledged: int
+    failed: int
+    last_offset: int
+    error: Exception | None = None
+
+
+class Stretch(NamedTuple):
+    """Records in a row that were handed in together, and travel in the same batch: they share one answer."""
+
+    batch: Batch
+    first: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.batch.partition
+
+    def when_done(self, fn: Callable[["Stretch"], object]) -> None:
+        """Call `fn` with this when all of it is acknowledged or has failed: on the producer's loop, or now."""
+        self.batch.when_done(lambda: call_safely(fn, self))
+
+    def settled(self) -> Settled:
+        """What became of it. Only when done."""
+        return _settled(self.batch, self.first, self.first + self.count)
+
+
+def _settled(batch: Batch, start: int, stop: int) -> Settled:
+    if batch.halves:
+        ends = [place for place, _ in batch.halves[1:]] + [stop]
+        parts = [
+            _settled(half, max(start - place, 0), min(stop, end) - place)
+            for (place, half), end in zip(batch.halves, ends, strict=True)
+            if start < end and place < stop
+        ]
+        return Settled(
+            sum(each.acknowledged for each in parts),
+            sum(each.failed for each in parts),
+            max((each.last_offset for each in parts), default=-1),
+            next((each.error for each in parts if each.error is not None), None),
+        )
+    outcome = batch.outcome
+    assert outcome is not None, "only a batch that is done knows"
+    if isinstance(outcome, Exception):
+        return Settled(0, stop - start, -1, outcome)
+    last = outcome.base_offset + stop - 1 if outcome.base_offset >= 0 and stop > start else -1
+    return Settled(stop - start, 0, last)
+
+
 def call_safely(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call what an application handed in. Its mistakes are logged, and stop nobody."""
     try:

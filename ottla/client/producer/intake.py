@@ -125,8 +125,7 @@ class Intake:
             size += len(value_bytes)
         if tidy:
             size += headers_size(tidy)
-        if size > self._size_max or size > self._memory:
-            self._too_large(topic, size)
+        self.check_size(topic, size)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         elif type(timestamp_ms) is not int or not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
@@ -147,30 +146,65 @@ class Intake:
         except Exception as error:
             raise SerializationError(f"the {what} of a record for topic {topic}: {error}") from error
 
-    def _too_large(self, topic: str, size: int) -> None:
+    def check_size(self, topic: str, size: int) -> None:
+        """Raises RecordTooLargeError."""
+        if size <= self._size_max and size <= self._memory:
+            return
         is_request = size > self._size_max
         name, limit = ("max.request.size", self._size_max) if is_request else ("buffer.memory", self._memory)
         raise RecordTooLargeError(
             f"a record for topic {topic} takes {size} bytes, more than {name} ({limit})"
         )
 
+    # --- many at once -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing looks at single records: then many can be placed at once."""
+        return self._is_plain
+
+    def queue(self, topic: str, partition: int) -> PartitionQueue:
+        return self._known[topic].queues[partition]
+
+    def shares(
+        self, topic: str, rows: list[Row], sizes: list[int], partition: int | None
+    ) -> dict[int, tuple[list[Row], list[int]]]:
+        """The records, and what they take, by the partition that they go to. Raises StaleMetadataError while that is
+        not known."""
+        known = self._know(topic)
+        if partition is not None:
+            if not 0 <= partition < len(known.queues):
+                raise _no_partition(topic, partition, len(known.queues))
+            return {partition: (rows, sizes)}
+        found: dict[int, tuple[list[Row], list[int]]] = {}
+        count, fast_hash = len(known.queues), self._hash
+        for row, size in zip(rows, sizes, strict=True):
+            if row[1] is not None:
+                number = fast_hash(row[1]) % count
+            else:
+                if known.sticky_left <= 0:
+                    self._stick(known)
+                known.sticky_left -= size
+                number = known.sticky
+            share = found.get(number)
+            if share is None:
+                share = found[number] = [], []
+            share[0].append(row)
+            share[1].append(size)
+        return found
+
     # --- placing --------------------------------------------------------------------------------------------------
 
     def place(self, formed: Formed) -> Delivery | None:
         """Put it in a batch; None if there is no room. Raises StaleMetadataError while its topic is not known."""
         topic, row, size, partition, _, _ = formed
-        info = self._metadata.topics.get(topic)
-        known = self._known.get(topic)
-        if known is None or known.info is not info:
-            known = self._learn(topic, info)
+        known = self._know(topic)
         if partition is None:
             if self._partitioner is not None:
                 partition = self._chosen(formed, known.info)
             elif row[1] is None:
                 if known.sticky_left <= 0:
-                    waiting = self._accumulator.waiting_bytes
-                    known.sticky = stick(known.info, known.sticky, waiting)
-                    known.sticky_left = self._sticky_size
+                    self._stick(known)
                 known.sticky_left -= size
                 partition = known.sticky
             else:
@@ -184,6 +218,16 @@ class Intake:
                     delivery.add_callback(partial(_acknowledged, each.on_acknowledgement))
                     delivery.add_errback(each.on_acknowledgement, None)
         return delivery
+
+    def _know(self, topic: str) -> _Known:
+        info = self._metadata.topics.get(topic)
+        known = self._known.get(topic)
+        return self._learn(topic, info) if known is None or known.info is not info else known
+
+    def _stick(self, known: _Known) -> None:
+        """Time for another partition."""
+        known.sticky = stick(known.info, known.sticky, self._accumulator.waiting_bytes)
+        known.sticky_left = self._sticky_size
 
     def _learn(self, topic: str, info: TopicInfo | None) -> _Known:
         if info is None or not info.partitions:

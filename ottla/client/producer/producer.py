@@ -7,13 +7,15 @@ async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
 from ottla.client.deadline import Deadline
-from ottla.client.errors import TransactionAbortableError
+from ottla.client.errors import IllegalStateError, TransactionAbortableError
 from ottla.client.parameters import ProducerParameters
-from ottla.client.producer.batch import RECORD_OVERHEAD, Delivery, failed_delivery
+from ottla.client.producer.batch import RECORD_OVERHEAD, Delivery, Stretch, failed_delivery
+from ottla.client.producer.bulk import send_many
 from ottla.client.producer.config import producer_config
 from ottla.client.producer.core import Core
 from ottla.client.producer.intake import Formed
@@ -102,6 +104,30 @@ class AsyncProducer:
     ) -> RecordMetadata:
         """Send a record, and return where it came to lie."""
         return await (await self.send(topic, value, key, headers, partition, timestamp_ms))
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None = None,
+        headers: Any = None,
+        partition: int | None = None,
+    ) -> list[Stretch]:
+        """Put many records in batches, without a delivery for each: what becomes of them is known for each `Stretch`
+        that travels together. Waits and raises as `send` does; serializers, interceptors and partitioners see nothing
+        of them.
+
+        If it raises, some may have been placed: what was not is not known. Who cannot have that sends one by one.
+        """
+        core = self._core
+        if not core.is_started:
+            core.start()
+        core.check_sendable()
+        if not core.intake.is_plain:
+            raise IllegalStateError("send_many: records go past serializers, interceptors and partitioners")
+        placed = await send_many(core, topic, values, keys, headers, partition, Deadline(self._max_block_ms))
+        await asyncio.sleep(0)  # who sends in a loop lets the sender send
+        return placed
 
     async def _place(self, formed: Formed) -> Delivery:
         core, deadline = self._core, Deadline(self._max_block_ms)

@@ -10,7 +10,7 @@ import pytest
 
 from ottla import __version__
 from ottla.cli import main as entry
-from ottla.cli.main import cli, describe, main
+from ottla.cli.main import COMMANDS, cli, describe, main
 from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
 
 
@@ -37,7 +37,7 @@ def failing(monkeypatch):
 def test_help_lists_the_commands_and_imports_none_of_them():
     done = run("--help")
     assert done.returncode == 0
-    assert "log       Look into the files of a log, offline." in done.stdout
+    assert "Look into the files of a log, offline." in done.stdout
     code = (
         "import sys; from ottla.cli.main import main; main(['--help']);"
         "print([m for m in sys.modules if m.split('.')[0] in ('rich', 'asyncio', 'cramjam', 'fastcrc', 'uvloop')"
@@ -67,7 +67,7 @@ def test_the_version_is_shown(capsys):
         (["log", "dmp"], "ottla log: no command is called 'dmp'; did you mean 'dump'?\n"),
         (
             ["zzz"],
-            "ottla: no command is called 'zzz'; there are: start, cluster, topic, group, txn, log, sim, protocol\n",
+            f"ottla: no command is called 'zzz'; there are: {', '.join(COMMANDS)}\n",
         ),
         (["log", "dump"], "ottla log dump: name at least one file or directory\n"),
         (["log", "dump", "x.txt", "--nope"], "ottla log dump: No such option '--nope'.\n"),

@@ -1,0 +1,138 @@
+"""One command line of a classic tool: its words, its connection, and 0 or 1 in the end.
+
+A tool is a parser and a function. The function may return an exit code, and raises `Refused` for a command line that
+makes no sense; whatever else goes wrong is reported as the tool itself would, in its `failure`.
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from ottla.cli.classic.parser import ClassicParser, Refused
+from ottla.core.errors import ConfigError, OttlaError
+
+T = TypeVar("T")
+KAFKA_VERSION = "4.3.1"
+"""Whose tools these are the likes of."""
+
+
+def _report(error: Exception) -> None:
+    print(f"Error: {error}", file=sys.stderr)
+
+
+class Tool(NamedTuple):
+    """One of the classic names."""
+
+    parser: Callable[[], ClassicParser]
+    run: Callable[[argparse.Namespace], int | None]
+    failure: Callable[[Exception], None] = _report
+    """Says what went wrong in the tool's own words."""
+    needs_words: bool = True
+    """Called without any words it shows its options and fails, as most do."""
+
+
+def main(name: str, words: list[str]) -> int:
+    """Run a tool; returns the exit code."""
+    from ottla.cli.classic.names import tool_of
+
+    tool = tool_of(name)
+    parser = tool.parser()
+    try:
+        if not words and tool.needs_words:
+            raise Refused(parser.description or name)
+        options = parser.read(words)
+        if options.help:
+            raise Refused(parser.description or name)
+        if options.version:
+            print(KAFKA_VERSION)
+            return 0
+        code = tool.run(options)
+        sys.stdout.flush()
+        return code or 0
+    except Refused as refused:
+        sys.stdout.flush()
+        print(refused, file=sys.stderr)
+        if refused.shows_help:
+            parser.print_options()
+        return 1
+    except (OttlaError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        sys.stdout.flush()
+        tool.failure(error)
+        return 1
+
+
+# --- the connection ---------------------------------------------------------------------------------------------------
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """A file such as --command-config names, under our own names of settings."""
+    from ottla.cli.synonyms import translated
+    from ottla.core.properties import parse_properties
+
+    if path is None:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return translated(parse_properties(file.read(), path))
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not a text in UTF-8") from None
+
+
+def assignments(words: list[str]) -> dict[str, str]:
+    """`key=value` words, as of --producer-property, under our own names of settings."""
+    from ottla.cli.synonyms import translated
+
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise Refused(f"Invalid command line properties: {word}", shows_help=False)
+        found[name.strip()] = value.strip()
+    return translated(found)
+
+
+def servers_of(options: argparse.Namespace, parser_names: str = "--bootstrap-server") -> str:
+    """What --bootstrap-server, --broker-list or --zookeeper says."""
+    if server := (getattr(options, "bootstrap_server", None) or getattr(options, "broker_list", None)):
+        return str(server)
+    if connect := getattr(options, "zookeeper", None):
+        from ottla.cli.classic.zookeeper import servers_from
+
+        return servers_from(connect)
+    raise Refused(f'Missing required argument "[{parser_names.lstrip("-")}]"')
+
+
+def client_settings(cls: Any, settings: Mapping[str, str], **more: object) -> dict[str, Any]:
+    """Those that this kind of client has; Java's clients ignore what they do not know, too."""
+    logging.getLogger("ottla.client").setLevel(logging.CRITICAL)
+    return {key: value for key, value in settings.items() if key in cls.keys} | more
+
+
+def with_admin(
+    servers: str, config: str | None, work: Callable[[Any], Coroutine[Any, Any, T]], timeout_ms: int = 60_000
+) -> T:
+    """Do the work with an admin client, as `ottla.cli.remote.with_admin` does. `config` is a properties file."""
+    from ottla.cli.remote import Admin
+    from ottla.client.admin.routes import Routes
+    from ottla.client.config import AdminConfig
+    from ottla.client.settings import read_settings
+
+    settings = {"client.id": "admin-client", "default.api.timeout.ms": timeout_ms} | client_settings(
+        AdminConfig, read_properties(config)
+    )
+    settings["bootstrap.servers"] = servers
+
+    async def connected() -> T:
+        routes = Routes(read_settings(AdminConfig, settings))
+        try:
+            await routes.cluster.any_peer()  # where nobody is, that is said at once, and not after a minute
+            return await work(Admin(routes))
+        finally:
+            await routes.cluster.close()
+
+    return asyncio.run(connected())
