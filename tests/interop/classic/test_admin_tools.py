@@ -1,24 +1,13 @@
-"""The classic tools for administration and Apache's own print the same, on an Ottla broker and on Apache Kafka 4.3.
+"""The classic tools for administration and Apache's own print the same, on an Ottla broker and on Apache Kafka 4.3."""
 
-Each command line runs with both on the same broker. What only looks is run with one after the other, and all of stdout
-must be the same. What changes something runs on things of its own: in its words, `%` is `a` for Apache's tool and `o`
-for ours, and so it is in what they print, where the ids of the two topics differ as well. Of stderr, the first line
-counts: behind it, Apache's tools print stack traces, or lists of options that are ours in ours.
-"""
-
-import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from ottla.cli.main import main
 from ottla.client import Producer
-from ottla.testing import Broker
-from tests.oracles.apache_kafka import apache_kafka
-from tests.oracles.apache_tools import ApacheTools, Unavailable, apache_tools
+from tests.interop.classic.compare import compare, lines, running
+from tests.oracles.apache_tools import ApacheTools
 
 FILES = {
     "delete.json": '{"partitions": [{"topic": "t1", "partition": 0, "offset": 2},'
@@ -301,35 +290,15 @@ QUOTAS = """
 """
 
 
-class Did(NamedTuple):
-    """What a tool did, and where that is seen from."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[ApacheTools]:
-    try:
-        with apache_tools() as found:
-            yield found
-    except Unavailable as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module", params=["ottla", "apache"])
 def server(request: pytest.FixtureRequest, tools: ApacheTools) -> Iterator[str]:
-    try:
-        with Broker() if request.param == "ottla" else apache_kafka() as broker:
-            for words in lines(SETUP, broker.bootstrap_server, ""):
-                assert tools.run(*words).code == 0
-            with Producer(bootstrap_servers=broker.bootstrap_server) as producer:
-                for number in range(7):
-                    producer.send("t1", b"some words", partition=number % 2, timestamp_ms=1000 + number)
-            yield broker.bootstrap_server
-    except Unavailable as error:
-        pytest.skip(str(error))
+    with running(request.param) as server:
+        for words in lines(SETUP, server, ""):
+            assert tools.run(*words).code == 0
+        with Producer(bootstrap_servers=server) as producer:
+            for number in range(7):
+                producer.send("t1", b"some words", partition=number % 2, timestamp_ms=1000 + number)
+        yield server
 
 
 @pytest.fixture
@@ -337,46 +306,6 @@ def files(tmp_path: Path) -> str:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     return str(tmp_path)
-
-
-def lines(text: str, server: str, files: str) -> Iterator[list[str]]:
-    for line in filter(None, map(str.strip, text.splitlines())):
-        words = shlex.split(line.replace("-B", f"--bootstrap-server {server}"))
-        yield [word.replace("@S", server).replace("@D", files) for word in words]
-
-
-def ours(words: list[str], capfd: pytest.CaptureFixture[str]) -> Did:
-    capfd.readouterr()
-    code = main(words)
-    return Did(code, *capfd.readouterr())
-
-
-def alike(did: Did, letter: str) -> Did:
-    """What counts, without what must differ if the line was about a thing of its own, called `letter`."""
-    out, err = did.out, did.err.partition("\n")[0]
-    err = err.replace(
-        "[[config], [bootstrap-server]]", "[[bootstrap-server], [config]]"
-    )  # as a HashSet has them
-    if "low_watermark" in out:
-        out = "".join(sorted(out.splitlines(True)))  # Java's immutable maps have another order in every JVM
-    if letter:
-        out = re.sub(r"TopicId: \S{22}", "TopicId: ?", out)
-        out, err = (re.sub(rf"(?<=-){letter}\b", "%", each) for each in (out, err))
-    return Did(did.code, out, err)
-
-
-def compare(
-    text: str, tools: ApacheTools, capfd: pytest.CaptureFixture[str], server: str = "", files: str = ""
-) -> None:
-    """Each line with Apache's tool, then with ours."""
-    differing = []
-    for words in lines(text, server, files):
-        apache, mine = ([word.replace("%", letter) for word in words] for letter in "ao")
-        expected, found = Did(*tools.run(*apache)), ours(mine, capfd)
-        is_own = apache != mine
-        if alike(found, "o" if is_own else "") != alike(expected, "a" if is_own else ""):
-            differing.append(f"{' '.join(words)}\n  Apache: {expected}\n  ours:   {found}")
-    assert not differing, "\n".join(differing)
 
 
 def test_command_lines_that_reach_no_broker_are_refused_alike(tools, files, capfd):
