@@ -15,6 +15,8 @@ ALL = [
     "coordinators",
     "cluster",
     "client",
+    "pipes",
+    "startup",
 ]
 
 

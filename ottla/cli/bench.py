@@ -27,8 +27,6 @@ COMMANDS = {
     "e2e": Lazy("ottla.cli.bench:e2e", "Measure how long a record takes from producer to consumer."),
     "partitions": Lazy("ottla.cli.bench:partitions", "Measure throughput by number of partitions."),
 }
-_RATES = ["topic", "records", "seconds", "records_per_second", "mb_per_second"]
-_POINT = ["partitions", "produce_mb_per_second", "consume_mb_per_second"]
 _COUNTS_MAX, _PARTITIONS_MAX = 64, 100_000
 
 
@@ -106,7 +104,9 @@ def topic_options(command: Command) -> Command:
     """The topic, or how the one is made that takes its place."""
     for option in (
         click.option(
+            "--replicas",
             "--replication-factor",
+            "replication_factor",
             type=click.IntRange(1),
             default=None,
             metavar="N",
@@ -152,16 +152,20 @@ def produce(
 
     Latencies are from the call of send to the acknowledgement, in milliseconds: with full batches that is mostly the
     time that records wait in the producer. --rate shows what they are at a given load.
+
+    --json: {"topic", "records", "seconds", "records_per_second", "mb_per_second", "size", "latency_ms": {"mean", "p50",
+    "p95", "p99", "p99_9", "max"}}.
     """
     from ottla.cli.benching.clients import Load
     from ottla.cli.benching.clients import produce as write
+    from ottla.cli.benching.showing import show_measured
 
     async def work(name: str, bar: Any) -> "Measured":
         bar.begin("writing", records)
         return await write(name, Load(records, size, rate), settings, bar)
 
     name, measured = _measured(topic, partitions, replication_factor, work)
-    _show(name, measured, as_json, size=size)
+    show_measured(name, measured, as_json, size=size)
 
 
 @click.command()
@@ -181,10 +185,14 @@ def consume(
 
     Without a topic, one is filled first; --size is for its records. Latencies are those of polls, in milliseconds. No
     group is joined, and nothing committed.
+
+    --json: {"topic", "records", "seconds", "records_per_second", "mb_per_second", "latency_ms": {"mean", "p50",
+    "p95", "p99", "p99_9", "max"}}.
     """
     from ottla.cli.benching.clients import Load
     from ottla.cli.benching.clients import consume as read
     from ottla.cli.benching.clients import produce as write
+    from ottla.cli.benching.showing import show_measured
 
     async def work(name: str, bar: Any) -> "Measured":
         if topic is None:
@@ -194,7 +202,7 @@ def consume(
         return await read(name, records, {}, bar)
 
     name, measured = _measured(topic, partitions, replication_factor, work)
-    _show(name, measured, as_json)
+    show_measured(name, measured, as_json)
 
 
 @click.command()
@@ -215,15 +223,19 @@ def e2e(
     """Send one record at a time and wait until a consumer has it: how long does that take?
 
     In milliseconds, from the call of send until the consumer hands the record out. All go through partition 0.
+
+    --json: {"topic", "records", "seconds", "records_per_second", "mb_per_second", "size", "latency_ms": {"mean", "p50",
+    "p95", "p99", "p99_9", "max"}}.
     """
     from ottla.cli.benching.clients import Load, round_trips
+    from ottla.cli.benching.showing import show_measured
 
     async def work(name: str, bar: Any) -> "Measured":
         bar.begin("there and back", records)
         return await round_trips(name, Load(records, size), settings, bar)
 
     name, measured = _measured(topic, partitions, replication_factor, work)
-    _show(name, measured, as_json, size=size)
+    show_measured(name, measured, as_json, size=size)
 
 
 def _read_counts(_: click.Context, __: click.Parameter, text: str) -> list[int]:
@@ -248,7 +260,9 @@ def _read_counts(_: click.Context, __: click.Parameter, text: str) -> list[int]:
 @load_options(100_000, 1024)
 @producer_options
 @click.option(
+    "--replicas",
     "--replication-factor",
+    "replication_factor",
     type=click.IntRange(1),
     metavar="N",
     help="Replicas of the topics.  [default: the broker's]",
@@ -271,13 +285,19 @@ def partitions(
 
     For each number a topic is made, filled, read and deleted. Topics are called ottla-bench-..., and are deleted also
     if the measurement is interrupted.
+
+    --json: {"records", "size", "points": [{"partitions", "produce_mb_per_second", "consume_mb_per_second",
+    "produce_records_per_second", "consume_records_per_second"}]}.
     """
     from ottla.cli.benching.clients import Load
+    from ottla.cli.benching.showing import check_writable, picture
 
+    if png is not None:
+        check_writable(png)
     load = Load(records, size)
     points = _curve(counts, load, settings, replication_factor, is_shown=not as_json)
     if png is not None:
-        png.write_bytes(_picture(points, load, settings))
+        png.write_bytes(picture(points, load, settings))
         _remark(f"the curve is in {png}")
     if as_json:
         from ottla.cli.tables import document
@@ -309,25 +329,6 @@ def _measured(
     return benchmark(connected)
 
 
-def _show(name: str, measured: "Measured", as_json: bool, **more: object) -> None:
-    from ottla.cli.benching.measuring import LATENCIES
-    from ottla.cli.tables import document, show
-
-    rates = {
-        "topic": name,
-        "records": measured.records,
-        "seconds": measured.seconds,
-        "records_per_second": measured.records_per_second,
-        "mb_per_second": measured.megabytes_per_second,
-    }
-    latencies = measured.latencies.row()
-    if as_json:
-        document({**rates, **more, "latency_ms": latencies})
-    else:
-        renamed = {f"{mark}_ms": latencies[mark] for mark in LATENCIES}
-        show([{**rates, **renamed}], [*_RATES, *renamed])
-
-
 def _curve(
     counts: list[int],
     load: "Load",
@@ -340,7 +341,8 @@ def _curve(
     from ottla.cli.benching.curve import curve
     from ottla.cli.benching.progress import Bar
     from ottla.cli.benching.running import benchmark
-    from ottla.cli.tables import is_for_people, lines, show
+    from ottla.cli.benching.showing import POINT, show_curve
+    from ottla.cli.tables import is_for_people, lines
 
     points: list[Point] = []
     bar = Bar(is_quiet=session().is_quiet)
@@ -352,35 +354,15 @@ def _curve(
             async for point in measured:
                 points.append(point)
                 if is_shown and not is_for_people():
-                    lines([point._asdict()], _POINT, header=len(points) == 1)
+                    lines([point._asdict()], POINT, header=len(points) == 1)
 
     try:
         benchmark(work)
     finally:
         bar.close()
         if is_shown and is_for_people() and points:
-            show([each._asdict() for each in points], _POINT)
+            show_curve(points)
     return points
-
-
-def _picture(points: "list[Point]", load: "Load", settings: dict[str, object]) -> bytes:
-    from ottla.cli.benching.chart import Series, Words, chart
-
-    how = "".join(f", {key}={value}" for key, value in settings.items())
-    words = Words(
-        "Throughput by number of partitions",
-        f"{load.records:,} records of {load.size:,} bytes each{how}",
-        "partitions",
-        "MB/s",
-    )
-    return chart(
-        [each.partitions for each in points],
-        [
-            Series("produce", [each.produce_mb_per_second for each in points]),
-            Series("consume", [each.consume_mb_per_second for each in points]),
-        ],
-        words,
-    )
 
 
 def _remark(sentence: str) -> None:

@@ -16,6 +16,12 @@ COMMANDS = {
     "brokers": Lazy("ottla.cli.cluster_brokers:brokers", "List the brokers, and what each leads and hosts."),
     "reassign": Lazy("ottla.cli.cluster_reassign:reassign", "Move partitions to other brokers."),
     "elect": Lazy("ottla.cli.cluster_elect:elect", "Elect leaders now."),
+    "log-dirs": Lazy(
+        "ottla.cli.cluster_log_dirs:log_dirs", "Show the log directories, and how full they are."
+    ),
+    "versions": Lazy(
+        "ottla.cli.cluster_versions:versions", "Say which requests brokers answer, in which versions."
+    ),
 }
 
 

@@ -26,6 +26,9 @@ def brokers(as_json: bool, bootstrap_server: str, timeout: float) -> int:
 
     The last two columns say in how many of its partitions it is in sync, and how many it would lead if all were led by
     their preferred replica. A broker without an address has replicas, but is not alive.
+
+    --json: {"cluster_id", "controller", "brokers": [{"broker", "address", "rack", "controller", "leads", "replicas",
+    "in_sync", "preferred"}]}.
     """
 
     async def work(asked: Cluster) -> int:

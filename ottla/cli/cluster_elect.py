@@ -73,6 +73,10 @@ def elect(
 
     With --unclean, partitions that nobody leads get any replica that is alive as their leader. What it does not have is
     lost. So the partitions are shown first, and somebody has to say yes.
+
+    --json: {"type", "partitions": [{"topic", "partition", "leader_before", "leader", "outcome"}], "failures":
+    [SENTENCE]}; with --dry-run {"type", "is_dry_run", "partitions": [{"topic", "partition", "leader", "replicas",
+    "isr", "elr", "candidates"}]}.
     """
     if partition is not None and topic is None:
         raise click.UsageError("--partition goes with --topic", ctx)

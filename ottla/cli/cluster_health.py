@@ -14,6 +14,7 @@ import click
 
 from ottla.cli.cluster_report import OFFLINE, Report, Seen, judge
 from ottla.cli.cluster_state import eligible, min_insync, moves_if_told, snapshot
+from ottla.cli.durations import seconds
 from ottla.cli.remote import (
     UNHEALTHY,
     UNREACHABLE,
@@ -26,7 +27,7 @@ from ottla.cli.remote import (
     servers,
     where_options,
 )
-from ottla.cli.session import json_option
+from ottla.cli.session import json_option, session
 from ottla.cli.tables import document, is_for_people, lines, say, show, table
 from ottla.core.errors import KafkaError, ProtocolError
 from ottla.core.hosts import Address
@@ -72,7 +73,7 @@ _LINE = [
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(0.1, 86_400),
+    type=seconds(0.1, 86_400),
     help="How long an answer may take, or with --wait all of it.  [default: 10, with --wait 60]",
 )
 @json_option
@@ -90,7 +91,13 @@ def health(
     It is, with exit code 0, if it has a controller, every broker answers, and every partition has a leader and all its
     replicas in sync. Else the exit code is 8, and sentences on stderr say what is wrong. Partitions that are led by
     another than their preferred replica are counted, but well; `ottla cluster elect` gives them back.
+
+    --json: {"is_healthy", "problems", "cluster_id", "controller", "brokers", "brokers_expected", "brokers_missing",
+    "brokers_silent", "partitions", "offline", "under_min_isr", "under_replicated", "not_preferred", "reassigning",
+    "worst": [{"topic", "partition", "leader", "replicas", "isr", "min_isr", "elr", "last_known_elr", "fault",
+    "faults"}]}; with --watch a line {"time_ms", ...} for each look, which has all of these.
     """
+    timeout = timeout or session().timeout
     watched = Watch(servers(bootstrap_server), brokers_expected, as_json, timeout or ANSWER_SECONDS)
     if wait:
         return run(watched.until_healthy(timeout or WAIT_SECONDS, shows=watch))

@@ -135,6 +135,15 @@ def reassign(ctx: click.Context, /, **given: Any) -> int:
 
     With --throttle, brokers copy no more than so many bytes a second for these moves. The settings that do so are
     removed at the end by --wait, by --verify, or by --cancel, when nothing moves any more.
+
+    --json: {"is_dry_run", "plan": {"version", "partitions": [{"topic", "partition", "replicas"}]}, "rollback":
+    {"version", "partitions": [{"topic", "partition", "replicas"}]}, "throttle", "partitions": [{"topic", "partition",
+    "now", "then", "adds", "removes"}]}. With --execute {"is_dry_run", "plan": {...}, "rollback": {...}, "throttle",
+    "throttles_removed", "partitions": [{"topic", "partition", "now", "then", "adds", "removes", "state"}], "failures":
+    [SENTENCE]}, with --list {"partitions": [{"topic", "partition", "replicas", "adding", "removing", "copied_bytes",
+    "total_bytes"}]}, with --cancel {"partitions": [{"topic", "partition", "replicas", "state"}], "failures":
+    [SENTENCE], "throttles_removed"}, with --verify {"is_over", "partitions": [{"topic", "partition", "replicas",
+    "state"}], "throttles_removed"}.
     """
     options = Options(**given)
     if fault := _fault(options):

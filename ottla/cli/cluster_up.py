@@ -18,6 +18,7 @@ import click
 
 from ottla.cli.cluster_state import numbered
 from ottla.cli.remote import PARTLY, Failed
+from ottla.cli.session import session
 from ottla.cli.start import INTERRUPTED, STOPPED, Ending
 from ottla.cli.tables import document, say
 from ottla.core.errors import ConfigError, OttlaError
@@ -105,6 +106,8 @@ def up(
 
     Unless --set says otherwise, topics have three replicas by default, or as many as there are brokers. What a broker
     logs is in the data directory, in broker-1.log and so on.
+
+    --json: {"bootstrap_servers", "data_dir", "brokers": [{"broker", "address", "pid"}]}, when it is healthy.
     """
     if port and port + nodes - 1 > PORT_MAX:
         raise click.UsageError(f"there are no {nodes} ports from {port} on", ctx)
@@ -113,7 +116,7 @@ def up(
     except ConfigError as error:
         raise click.UsageError(str(error), ctx) from None
     ports = tuple(range(port, port + nodes)) if port else ()
-    plan = Plan(nodes, zookeeper, Path(data_dir).absolute(), ports, settings, as_json)
+    plan = Plan(nodes, zookeeper, Path(data_dir).absolute(), ports, settings, as_json or session().is_json)
     check_data(plan)
     with _locked(plan.data_dir):
         return asyncio.run(_serve(plan))

@@ -62,7 +62,9 @@ def _offered(names: Callable[[], Iterable[str]], incomplete: str) -> "list[Compl
 
 def cache_dir() -> Path:
     above = os.environ.get("XDG_CACHE_HOME")
-    return (Path(above) if above else Path.home() / ".cache") / "ottla" / "completion"
+    from ottla.cli.profiles import home
+
+    return (Path(above) if above else home() / ".cache") / "ottla" / "completion"
 
 
 def _known(ctx: click.Context, kind: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from click.shell_completion import (
     BashComplete,
+    FishComplete,
     ShellComplete,
     add_completion_class,
     get_completion_class,
@@ -18,7 +19,7 @@ from click.shell_completion import (
 )
 
 from ottla.cli.lazy import Lazy, LazyGroup
-from ottla.cli.session import session
+from ottla.cli.session import quiet_option, session
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -66,6 +67,12 @@ class LineInBash(BashComplete):
         return found
 
 
+class WholeInFish(FishComplete):
+    """Shows descriptions up to their end: click's own script cuts them at the first comma."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
+
+
 def answer() -> int:
     """What the shell asked for by the variable. Never a complaint: it would land in the line that is being typed."""
     from ottla.cli.main import cli
@@ -82,7 +89,8 @@ def source(shell: str) -> str:
     """The script for that shell."""
     from ottla.cli.main import cli
 
-    kind: type[ShellComplete] | None = LineInBash if shell == "bash" else get_completion_class(shell)
+    own: dict[str, type[ShellComplete]] = {"bash": LineInBash, "fish": WholeInFish}
+    kind = own.get(shell) or get_completion_class(shell)
     assert kind is not None, "click knows the three shells"
     made = kind(cli, {}, "ottla", VARIABLE)
     return made.source_template % made.source_vars()
@@ -103,6 +111,7 @@ def show(shell: str) -> None:
 @click.command()
 @click.option("--shell", type=click.Choice(SHELLS), help="For which.  [default: the one of SHELL]")
 @click.option("--force", is_flag=True, help="Overwrite a file that something else has written.")
+@quiet_option
 def install(shell: str | None, force: bool) -> None:
     """Put the completion where the shell looks for it, for this user."""
     place = place_of(shell or _usual_shell())
@@ -146,8 +155,10 @@ def place_of(shell: str) -> Place:
 
 
 def _directory(variable: str, *default: str) -> Path:
+    from ottla.cli.profiles import home
+
     own = os.environ.get(variable)
-    return Path(own) if own else Path.home().joinpath(*default)
+    return Path(own) if own else home().joinpath(*default)
 
 
 def _usual_shell() -> str:

@@ -53,9 +53,15 @@ async def entries_of(admin: Admin, resource: ConfigResource) -> dict[str, Config
 
 
 async def change(
-    admin: Admin, resource: ConfigResource, wanted: list[AlterConfigOp], *, dry_run: bool, as_json: bool
+    admin: Admin,
+    resource: ConfigResource,
+    wanted: list[AlterConfigOp],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    kind: str = "",
 ) -> int:
-    """Do it, and show each setting before and after."""
+    """Do it, and show each setting before and after. `kind` is what the command line calls such a thing."""
     before = await entries_of(admin, resource)
     try:
         await incremental_alter_configs(admin, {resource: wanted}, validate_only=dry_run)
@@ -65,7 +71,12 @@ async def change(
     rows = [_row(each, before.get(each.name), after.get(each.name)) for each in wanted]
     if as_json:
         document(
-            {"entity": kind_of(resource), "name": resource.name or None, "dry_run": dry_run, "changes": rows}
+            {
+                "entity": kind or kind_of(resource),
+                "name": resource.name or None,
+                "dry_run": dry_run,
+                "changes": rows,
+            }
         )
     else:
         show(rows, [name for name in _CHANGED if name != "after" or not dry_run])

@@ -4,6 +4,7 @@ Which settings are times and which are sizes, Kafka says in their names. Everyth
 """
 
 import re
+from fractions import Fraction
 
 import click
 
@@ -43,21 +44,19 @@ def plain(key: str, value: str) -> str:
     unit = match[2].lower()
     for ending, factor in _TIME_NAMES.items():
         if key.endswith(ending):
-            return _in_units(key, value, float(match[1]), _TIMES_MS.get(unit), factor, "ms, s, m, h, d or w")
+            return _in_units(key, value, match[1], _TIMES_MS.get(unit), factor, "ms, s, m, h, d or w")
     if key.endswith(_SIZE_NAMES):
-        return _in_units(
-            key, value, float(match[1]), _SIZES.get(unit), 1, "B, KiB, MiB, GiB, TiB (or kB, MB)"
-        )
+        return _in_units(key, value, match[1], _SIZES.get(unit), 1, "B, KiB, MiB, GiB, TiB (or kB, MB)")
     return value
 
 
-def _in_units(key: str, value: str, amount: float, unit: int | None, of_key: int, known: str) -> str:
+def _in_units(key: str, value: str, amount: str, unit: int | None, of_key: int, known: str) -> str:
     if unit is None:
         raise click.UsageError(f"{key}={value}: the unit must be one of {known}")
-    count = amount * unit / of_key
-    if count != int(count):
+    count = Fraction(amount) * unit / of_key  # 0.07h is 252000 ms, and in floats a little more
+    if count.denominator != 1:
         raise click.UsageError(f"{key}={value} is no whole number in the unit of the setting")
-    return str(int(count))
+    return str(count.numerator)
 
 
 def settings(texts: tuple[str, ...]) -> dict[str, str]:

@@ -24,8 +24,12 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 COMMANDS = {
     "start": Lazy("ottla.cli.start:start", "Run a broker in the foreground."),
     "cluster": Lazy("ottla.cli.cluster:cluster", "Run a cluster, look at its health, move partitions."),
-    "topic": Lazy("ottla.cli.topic:topic", "Compact topics now."),
-    "group": Lazy("ottla.cli.group:group", "Look at consumer groups, and how far they are behind."),
+    "topic": Lazy("ottla.cli.topic:topic", "List, describe, create, alter, delete, compact, clone topics."),
+    "cat": Lazy("ottla.cli.cat.command:cat", "Send and read records with the options of kcat."),
+    "consume": Lazy("ottla.cli.consume:consume", "Print the records of topics."),
+    "produce": Lazy("ottla.cli.produce:produce", "Write records to a topic: lines, JSON, files."),
+    "group": Lazy("ottla.cli.group:group", "Look at consumer groups; reset and delete them."),
+    "config": Lazy("ottla.cli.config:config", "Look at settings, change them, see where they come from."),
     "txn": Lazy("ottla.cli.txn:txn", "Look at transactions, and end those that hang."),
     "log": Lazy("ottla.cli.log:log", "Look into the files of a log, offline."),
     "bench": Lazy("ottla.cli.bench:bench", "Measure a cluster: writing, reading, more partitions."),
@@ -98,24 +102,20 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # what a terminal cannot show must not end the command
+    _check_streams()
     words = list(sys.argv[1:] if args is None else args)
     try:
         if os.environ.get("_OTTLA_COMPLETE"):
             return _answer_shell()
         if words and (tool := name_of(words[0])) is not None:
             return _classic(tool, words[1:])
-        code = cli.main(words, prog_name="ottla", standalone_mode=False)
+        code = _run(words)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return code
     except BrokenPipeError:
         return _hang_up()
     except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        return _give_in()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()  # the help of a group that was called without a command
         return error.exit_code
@@ -123,6 +123,39 @@ def main(args: Sequence[str] | None = None) -> int:
         return _explain(_where(error) + error.format_message(), error.exit_code)
     except Exception as error:
         return _explain(_sentence(error), FAILED)
+
+
+def _check_streams() -> None:
+    """Nobody need be there: of a closed stdout, the next connection would get the number, and the answers with it."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, and those below are not
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # to the end of the process
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what a terminal cannot show must not end the command
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _run(words: list[str]) -> int:
+    """As click's own `main`, which would write an empty line for every interrupt, also where nobody typed ^C."""
+    try:
+        with cli.make_context("ottla", words) as ctx:
+            code = cli.invoke(ctx)
+    except click.exceptions.Exit as ending:
+        code = ending.exit_code
+    except EOFError:
+        raise click.Abort() from None
+    return code if isinstance(code, int) else 0
+
+
+def _give_in() -> int:
+    """The prompt of the shell should not stand behind the ^C."""
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    return INTERRUPTED
 
 
 def _classic(tool: str, words: list[str]) -> int:

@@ -3,8 +3,10 @@
 All failed: the exit code is that of the first. Some failed: 3. Before something is lost, somebody is asked.
 """
 
+import contextlib
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -54,11 +56,28 @@ def ask_first(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("this is not a terminal, so nobody can be asked: say --yes")
     try:
-        is_wanted = click.confirm(question, err=True)
-    except click.Abort:
+        with _interruptible():
+            is_wanted = click.confirm(question, err=True)
+    except click.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise
         raise click.UsageError("nobody answered; say --yes") from None
     if not is_wanted:
         raise Failed("nothing was done")
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """While we wait for somebody, Ctrl-C ends it at once: asyncio would only note it, and let us wait on."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    except ValueError:  # not the main thread, which is the one that is interrupted
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> Failed:

@@ -10,9 +10,8 @@ import click
 
 from ottla.cli.completing import profiles as profile_names
 from ottla.cli.lazy import Lazy, LazyGroup
-from ottla.cli.session import SERVERS, from_assignments, json_option, session
+from ottla.cli.session import SERVERS, NoProfile, from_assignments, json_option, quiet_option, session
 
-NOT_FOUND = 4
 HIDDEN = "[hidden]"
 _SECRET_ENDINGS = ("password", "secret", "token", "sasl.jaas.config")
 COMMANDS = {
@@ -22,12 +21,6 @@ COMMANDS = {
     "remove": Lazy("ottla.cli.profile:remove", "Forget a profile."),
     "show": Lazy("ottla.cli.profile:show", "Show the settings of a profile."),
 }
-
-
-class NoProfile(click.ClickException):
-    """There is none of that name."""
-
-    exit_code = NOT_FOUND
 
 
 @click.group(
@@ -43,7 +36,10 @@ def profile() -> None:
 @click.command()
 @json_option
 def ls(as_json: bool) -> None:
-    """List the profiles: which is in use, and where each leads."""
+    """List the profiles: which is in use, and where each leads.
+
+    --json: {"profiles": [{"name", "in_use", "bootstrap_servers", "security_protocol"}]}.
+    """
     from ottla.cli import profiles
     from ottla.cli.tables import document
     from ottla.cli.tables import show as show_table
@@ -70,6 +66,7 @@ def ls(as_json: bool) -> None:
 @click.command()
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=profile_names)
 @click.option("--none", "is_none", is_flag=True, help="Use none any more.")
+@quiet_option
 def use(name: str | None, is_none: bool) -> None:
     """Take a profile from now on, in this and every other shell.
 
@@ -103,6 +100,7 @@ def use(name: str | None, is_none: bool) -> None:
 )
 @click.option("--use", "is_used", is_flag=True, help="Take it from now on.")
 @click.option("--force", is_flag=True, help="Replace a profile of that name.")
+@quiet_option
 def add(name: str, server: str | None, assignments: tuple[str, ...], is_used: bool, force: bool) -> None:
     """Keep settings under a name, such as: ottla profile add prod -b kafka:9092 -X security.protocol=SSL."""
     from ottla.cli import profiles
@@ -150,6 +148,7 @@ def _asked_for(key: str) -> str:
 
 @click.command()
 @click.argument("name", shell_complete=profile_names)
+@quiet_option
 def remove(name: str) -> None:
     """Forget a profile, and its passwords with it."""
     from ottla.cli import profiles
@@ -163,7 +162,10 @@ def remove(name: str) -> None:
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=profile_names)
 @json_option
 def show(name: str | None, as_json: bool) -> None:
-    """Show the settings of a profile, or of the one in use. Passwords are not shown."""
+    """Show the settings of a profile, or of the one in use. Passwords are not shown.
+
+    --json: {"name", "settings": {KEY: VALUE}}.
+    """
     from ottla.cli.tables import document
     from ottla.cli.tables import show as show_table
 

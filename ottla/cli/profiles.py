@@ -20,11 +20,23 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ENDING = ".properties"
 
 
+class NoSuchProfile(OttlaError):
+    """There is no profile of that name."""
+
+
 def config_dir() -> Path:
     if own := os.environ.get("OTTLA_CONFIG_DIR"):
         return Path(own)
     above = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(above) if above else Path.home() / ".config") / "ottla"
+    return (Path(above) if above else home() / ".config") / "ottla"
+
+
+def home() -> Path:
+    """Of the one who runs this. Where nobody knows it, a directory that does not exist: nothing is found there."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")  # as Debian calls the home of those who have none
 
 
 def check_name(name: str) -> str:
@@ -47,12 +59,12 @@ def path_of(name: str) -> Path:
 
 
 def read(name: str) -> dict[str, str]:
-    """What a profile says. Raises OttlaError if there is none of that name."""
+    """What a profile says. Raises NoSuchProfile if there is none of that name."""
     path = path_of(name)
     if not path.is_file():
         there = ", ".join(names())
         known = f"there are: {there}" if there else f"`ottla profile add {name} -b HOST:PORT` makes it"
-        raise OttlaError(f"there is no profile {name!r}; {known}")
+        raise NoSuchProfile(f"there is no profile {name!r}; {known}")
     return read_file(path)
 
 
@@ -73,7 +85,7 @@ def current() -> str | None:
     """The name of the profile in use."""
     try:
         return (config_dir() / "profile").read_text(encoding="utf-8").strip() or None
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return None
 
 

@@ -11,12 +11,11 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from ottla.cli.session import DEFAULT_TIMEOUT, connection_options, session, where_options
-from ottla.client.admin.routes import Routes
 from ottla.client.config import AdminConfig
 from ottla.client.connections import GENERAL, Connections
 from ottla.client.errors import KafkaTimeoutError, NetworkError, PartialFailure, ProtocolMismatch
@@ -34,9 +33,11 @@ from ottla.core.hosts import Address, parse_host
 from ottla.core.ids import TopicPartition
 from ottla.network.peer import Peer, PeerClosed, RequestTimedOut
 from ottla.protocol.apis import api_of
-from ottla.protocol.messages.groups import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.schema import declaration
+
+if TYPE_CHECKING:
+    from ottla.client.admin.routes import Routes
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -165,6 +166,8 @@ class Cluster:
         return next(iter(await self.coordinators([key], key_type)))
 
     async def _find(self, keys: Sequence[str], key_type: int) -> list[tuple[str, int]]:
+        from ottla.protocol.messages.groups import FindCoordinatorRequest  # few commands need it
+
         version = self.first.version_of(api_of(10))
         if version >= _MANY_KEYS_SINCE:
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
@@ -300,7 +303,7 @@ async def cluster(addresses: Sequence[Address], timeout_ms: int) -> AsyncIterato
     finally:
         await connections.close()
     code = UNREACHABLE if any(each.exit_code == UNREACHABLE for each in reasons) else reasons[0].exit_code
-    raise Failed("; ".join(each.message for each in reasons), code)
+    raise Failed("; ".join(each.message for each in reasons) + where_to_look(code), code)
 
 
 def admin_config(timeout: float) -> AdminConfig:
@@ -323,23 +326,39 @@ def admin_config(timeout: float) -> AdminConfig:
 class Admin:
     """What the calls of `ottla.client.admin` are made with: their modules are imported by who needs them."""
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: "Routes") -> None:
         self._routes = routes
 
 
 def with_admin(work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
     """Do the work with the cluster that the session names. Where nobody is, that is said at once."""
+    from ottla.client.admin.routes import Routes  # who only asks has no use for it
+
     config = admin_config(session().timeout or DEFAULT_TIMEOUT)
 
     async def connected() -> T:
         routes = Routes(config)
         try:
-            await routes.cluster.any_peer()
+            await first_peer(routes)
             return await work(Admin(routes))
         finally:
             await routes.cluster.close()
 
     return run(connected())
+
+
+async def first_peer(routes: "Routes") -> None:
+    """Is anybody there? Raises `Failed`."""
+    try:
+        await routes.cluster.any_peer()
+    except KafkaError as error:
+        why = failed(error)
+        raise Failed(why.message + where_to_look(why.exit_code), why.exit_code) from error
+
+
+def where_to_look(exit_code: int) -> str:
+    """The end of a sentence for who has not said where the cluster is, and finds nobody."""
+    return "; -b HOST:PORT names another" if exit_code == UNREACHABLE and not session().is_told else ""
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

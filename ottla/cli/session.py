@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SERVERS = "bootstrap.servers"
 DEFAULT_SERVER = "localhost:9092"
 DEFAULT_TIMEOUT = 10.0
+NOT_FOUND = 4
 _PREFIX = "OTTLA_"
 _SERVER_VARIABLE = "OTTLA_BOOTSTRAP_SERVER"
 
@@ -37,6 +38,12 @@ class Found(NamedTuple):
 
     value: str
     source: str
+
+
+class NoProfile(click.ClickException):
+    """There is none of that name."""
+
+    exit_code = NOT_FOUND
 
 
 class Session:
@@ -60,15 +67,23 @@ class Session:
         found = self.found().get(SERVERS)
         return DEFAULT_SERVER if found is None else found.value
 
+    @property
+    def is_told(self) -> bool:
+        """Has anybody said where the cluster is?"""
+        return SERVERS in self.found()
+
     def found(self) -> dict[str, Found]:
         """Every setting that somebody has said something about, under our own names."""
         if self._found is None:
+            from ottla.cli.profiles import NoSuchProfile
             from ottla.core.errors import ConfigError
 
             try:
                 self._found = self._gather()
             except ConfigError as error:
                 raise click.UsageError(str(error)) from None
+            except NoSuchProfile as error:
+                raise NoProfile(str(error)) from None
         return self._found
 
     def _gather(self) -> dict[str, Found]:
@@ -275,11 +290,20 @@ def connection_options(command: Command) -> Command:
     return _timeout(where_options(run))
 
 
+def quiet_option(command: Command) -> Command:
+    """Of a command that only makes remarks, and takes from `session()` whether anybody wants them."""
+    return _quiet(command)
+
+
 def json_option(command: Command) -> Command:
-    """`--json` and `--wide`, here or before the command. Hands over `as_json`."""
+    """`--json`, `--wide`, `--quiet` and `--no-color`, here or before the command. Hands over `as_json`.
+
+    A command whose own --quiet means more stands nearer to it with that.
+    """
 
     @functools.wraps(command)
     def run(*args: Any, **given: Any) -> Any:
         return command(*args, as_json=session().is_json, **given)
 
-    return _all([_json, _wide], run)
+    own = {name for each in getattr(command, "__click_params__", ()) for name in each.opts}
+    return _all([_json, _wide, *([] if "--quiet" in own else [_quiet]), _no_color], run)

@@ -15,7 +15,7 @@ import click
 
 from ottla.cli.classic.names import CLASSIC
 from ottla.cli.lazy import Lazy, LazyGroup
-from ottla.cli.session import json_option, session
+from ottla.cli.session import json_option, quiet_option, session
 
 MARK = "# Written by `ottla shims install`, and removed by `ottla shims remove`."
 FAILED, PARTLY = 1, 3
@@ -53,6 +53,7 @@ _directory = click.option(
     "--with-sh/--without-sh", default=True, help="NAME.sh as well as NAME, or NAME alone.  [default: both]"
 )
 @click.option("--force", is_flag=True, help="Overwrite files that something else has written.")
+@quiet_option
 def install(directory: Path, with_sh: bool, force: bool) -> int:
     """Write a command for every classic name into a directory on the PATH.
 
@@ -78,7 +79,10 @@ def install(directory: Path, with_sh: bool, force: bool) -> int:
 @_directory
 @json_option
 def ls(directory: Path, as_json: bool) -> None:
-    """List the classic names: what they do, and what runs under them now."""
+    """List the classic names: what they do, and what runs under them now.
+
+    --json: {"directory", "shims": [{"name", "installed", "runs", "is_ottla", "help"}]}.
+    """
     from ottla.cli.tables import document, show
 
     directory = directory.expanduser().absolute()
@@ -105,6 +109,7 @@ def ls(directory: Path, as_json: bool) -> None:
 
 @click.command()
 @_directory
+@quiet_option
 def remove(directory: Path) -> None:
     """Remove what `ottla shims install` has written into a directory, and nothing else."""
     directory = directory.expanduser().absolute()
@@ -151,7 +156,11 @@ def _write(path: Path, text: str) -> None:
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.write_bytes(os.fsencode(text))  # a path need not be UTF-8
     new.chmod(0o755)
-    new.replace(path)
+    try:
+        new.replace(path)
+    except OSError:  # a directory of that name, for one
+        new.unlink()
+        raise
 
 
 def _is_ours(path: Path) -> bool:

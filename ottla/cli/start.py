@@ -12,8 +12,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -99,22 +99,27 @@ def start(
     if dev and data_dir is not None:
         raise click.UsageError("--dev has a directory of its own: leave out --data-dir", ctx)
     place = _temporary_directory() if dev else contextlib.nullcontext(data_dir)
-    with _collector_at_rest(), place as directory:
+    with collector_at_rest(), place as directory:
         try:
-            config = _config(
+            config = read_config(
                 Flags(directory, port, listen, advertise, http, broker_id, zookeeper), assignments, file
             )
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from None
-        outcome = _run(config)
+        outcome = run_broker(config)
     if outcome.in_a_hurry:
-        sys.stdout.flush()
-        os._exit(outcome.code)  # anything else would wait for the threads
+        leave_at_once(outcome.code)
     return outcome.code
 
 
+def leave_at_once(code: int) -> NoReturn:
+    """Whatever else there is to end a process would wait for the threads."""
+    sys.stdout.flush()
+    os._exit(code)
+
+
 @contextlib.contextmanager
-def _collector_at_rest() -> Iterator[None]:
+def collector_at_rest() -> Iterator[None]:
     """Importing makes a hundred thousand objects and no garbage. `_serve` wakes the collector when that is done."""
     gc.disable()
     try:
@@ -137,7 +142,8 @@ def _temporary_directory() -> Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _config(flags: Flags, assignments: tuple[str, ...], file: str | None) -> "BrokerConfig":
+def read_config(flags: Flags, assignments: Sequence[str], file: str | None) -> "BrokerConfig":
+    """From all places where settings can be. What is not known is logged. Raises ConfigError."""
     import logging
 
     from ottla.broker.config import BrokerConfig
@@ -162,7 +168,8 @@ def _text(file: str | None) -> str | None:
         raise ConfigError(f"{file} is not a text in UTF-8") from None
 
 
-def _run(config: "BrokerConfig") -> "Outcome":
+def run_broker(config: "BrokerConfig", on_ready: "Callable[[Broker], None] | None" = None) -> "Outcome":
+    """Until a signal says that it is enough. `on_ready` is called once clients are let in."""
     try:
         import uvloop
     except ImportError:
@@ -172,7 +179,7 @@ def _run(config: "BrokerConfig") -> "Outcome":
     runner = asyncio.Runner(loop_factory=loop_factory)
     outcome: Outcome | None = None
     try:
-        outcome = runner.run(_serve(config))
+        outcome = runner.run(_serve(config, on_ready))
         return outcome
     finally:
         if outcome is None or not outcome.in_a_hurry:
@@ -186,7 +193,7 @@ class Outcome(NamedTuple):
     in_a_hurry: bool = False
 
 
-async def _serve(config: "BrokerConfig") -> Outcome:
+async def _serve(config: "BrokerConfig", on_ready: "Callable[[Broker], None] | None") -> Outcome:
     """Start a broker, wait for a reason to stop, stop it."""
     from ottla.broker.broker import Broker
     from ottla.broker.descriptors import raise_limit
@@ -211,7 +218,9 @@ async def _serve(config: "BrokerConfig") -> Outcome:
         raise explained(error, config) from None
     finally:
         progress.close()
-    click.echo(_announcement(broker))
+    click.echo(announcement(broker))
+    if on_ready is not None:
+        on_ready(broker)
     await ending.first.wait()
     if not await done_before(broker.stop(), ending.second):
         return Outcome(INTERRUPTED, in_a_hurry=True)
@@ -250,7 +259,8 @@ async def done_before(work: "Coroutine[Any, Any, None] | asyncio.Task[None]", ev
     return True
 
 
-def _announcement(broker: "Broker") -> str:
+def announcement(broker: "Broker") -> str:
+    """Where it listens, in one line."""
     data = ", ".join(os.path.abspath(path) for path in broker.config.log_dirs)
     addresses = ", ".join(_shown(listener) for listener in broker.listeners)
     who = (

@@ -40,6 +40,12 @@ def show(rows: Sequence[Row], names: Sequence[str]) -> None:
         lines(rows, names)
 
 
+def part() -> None:
+    """An empty line between two tables that people look at."""
+    if is_for_people():
+        sys.stdout.write("\n")
+
+
 def fitting(rows: Sequence[Row], names: Sequence[str]) -> Sequence[str]:
     """As many of the columns, from the left, as the terminal has room for; all with --wide.
 
@@ -108,6 +114,7 @@ __all__ = [
     "fitting",
     "is_for_people",
     "lines",
+    "part",
     "printable",
     "say",
     "say_left_out",

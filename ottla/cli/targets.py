@@ -1,6 +1,7 @@
-"""Places in logs as people write them: start, end, 4711, @2026-11-15T07:00, @-1h; and partitions: orders, orders:0,1.
+"""Places in logs as people write them: start, end, 4711, -10, @2026-11-15T07:00, @-1h; and partitions: orders:0,1.
 
-A time means the first record that is not older; where there is none, the end.
+-10 is ten offsets before the end. A time means the first record that is not older; where there is none, the end.
+FROM:TO is what lies between two places: with the first, without the second.
 """
 
 import time
@@ -21,6 +22,7 @@ from ottla.core.ids import TopicPartition, topic_name_fault
 
 _MS = 1000
 _OFFSET_MAX = 2**63 - 1
+_DIGITS_MAX = 100  # Python reads no numbers of thousands of digits
 START, END = "start", "end"
 _NAMES = {
     "start": START,
@@ -32,11 +34,12 @@ _NAMES = {
 
 
 class Target(NamedTuple):
-    """A place in every log that is meant: one of its ends, an offset, or a time."""
+    """A place in every log that is meant: one of its ends, an offset, a time, or so many offsets before the end."""
 
     end: str | None = None
     offset: int | None = None
     time_ms: int | None = None
+    before_end: int | None = None
 
 
 def target_of(text: str) -> Target:
@@ -45,9 +48,34 @@ def target_of(text: str) -> Target:
         return Target(end=_NAMES[text.lower()])
     if text.startswith("@"):
         return Target(time_ms=_moment(text[1:]))
-    if text.isascii() and text.isdecimal() and int(text) <= _OFFSET_MAX:
-        return Target(offset=int(text))
-    raise click.UsageError(f"{text!r} is no place: write start, end, an offset, @2026-11-15T07:00 or @-1h")
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS_MAX and int(digits) <= _OFFSET_MAX:
+        return Target(offset=int(text)) if digits == text else Target(before_end=int(digits))
+    raise click.UsageError(
+        f"{text!r} is no place: write start, end, an offset, -10 for ten before the end, @2026-11-15T07:00 or @-1h"
+    )
+
+
+class Span(NamedTuple):
+    """What lies between two places. Without a `stop` it goes on for ever."""
+
+    start: Target
+    stop: Target | None
+
+
+def span_of(text: str) -> Span:
+    """`FROM`, `FROM:TO`, `:TO` or `FROM:`. Times have colons of their own: what reads as one place is one place."""
+    try:
+        return Span(target_of(text), None)
+    except click.UsageError:
+        at = text.rfind(":")
+        while at >= 0:
+            first, last = text[:at], text[at + 1 :]
+            try:
+                return Span(target_of(first or START), target_of(last) if last else None)
+            except click.UsageError:
+                at = text.rfind(":", 0, at)
+        raise
 
 
 def _moment(text: str) -> int:
@@ -85,11 +113,16 @@ def partitions_of(text: str) -> Partitions:
 async def described(admin: Client, names: Iterable[str]) -> Settled:
     """Topics by name. Of those that do not exist, the sentence names some that do, and sound alike."""
     names = list(dict.fromkeys(names))
-    found = await settled(topic_calls.describe_topics(admin, names))
-    if any(why.exit_code == NOT_FOUND for why in found.failures.values()):
+    faults = {name: fault for name in names if (fault := topic_name_fault(name))}
+    found = await settled(topic_calls.describe_topics(admin, [name for name in names if name not in faults]))
+    for name, fault in faults.items():
+        found.failures[name] = Failed(
+            f"there is no topic {name!r}, and cannot be: the name {fault}", NOT_FOUND
+        )
+    if any(why.exit_code == NOT_FOUND for name, why in found.failures.items() if name not in faults):
         known = await topic_calls.list_topics(admin, include_internal=True)
         for name, why in found.failures.items():
-            if why.exit_code == NOT_FOUND:
+            if why.exit_code == NOT_FOUND and name not in faults:
                 found.failures[name] = unknown("topic", name, known)
     return found
 
@@ -139,6 +172,8 @@ async def resolved(admin: Client, target: Target, logs: Mapping[TopicPartition, 
     """The offset that the target means in each log. An offset is taken as it is, in the log or not."""
     if target.offset is not None:
         return dict.fromkeys(logs, target.offset)
+    if target.before_end is not None:
+        return {place: max(log.start, log.end - target.before_end) for place, log in logs.items()}
     if target.time_ms is None:
         return {place: log.start if target.end == START else log.end for place, log in logs.items()}
     found = await list_offsets(admin, dict.fromkeys(logs, target.time_ms))

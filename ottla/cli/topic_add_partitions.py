@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.outcomes import ask_first, counted
 from ottla.cli.remote import Admin, Failed, with_admin
-from ottla.cli.session import json_option, reach_options
+from ottla.cli.session import json_option, reach_options, session
 from ottla.cli.tables import document, say, show
 from ottla.cli.targets import the_topic
 from ottla.cli.topic_create import assigned
@@ -21,7 +22,7 @@ _GROWN = ["topic", "partitions_before", "partitions", "outcome"]
 
 
 @click.command(name="add-partitions")
-@click.argument("topic", metavar="NAME")
+@click.argument("topic", metavar="NAME", shell_complete=completing.topics)
 @click.argument("total", metavar="TOTAL", type=click.IntRange(1, 2**31 - 1))
 @click.option(
     "--assignment", metavar="IDS", help="Which brokers have the new partitions: 1:2,2:3 for two of them."
@@ -54,10 +55,11 @@ def add_partitions(
         wanted = NewPartitions(total, places)
         await _grow(admin, topic, wanted, validate_only=True)
         if not dry_run:
-            say(
-                f"{topic} grows from {before} to {total} partitions: new records of a key may land in another "
-                "partition than the old ones"
-            )
+            if not (yes and session().is_quiet):
+                say(
+                    f"{topic} grows from {before} to {total} partitions: new records of a key may land in another "
+                    "partition than the old ones"
+                )
             ask_first(f"Give {topic} {counted(total - before, 'partition')} more?", yes)
             await _grow(admin, topic, wanted, validate_only=False)
         _show(topic, before, total, dry_run, as_json)

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 refused, 2 usage, 4 no such topic, 5 not allowed, 6 no bro
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.config_change import change, changes
 from ottla.cli.config_units import assignment
 from ottla.cli.remote import Admin, with_admin
@@ -14,7 +15,7 @@ from ottla.client.admin.config_values import ConfigResource
 
 
 @click.command()
-@click.argument("topic", metavar="NAME")
+@click.argument("topic", metavar="NAME", shell_complete=completing.topics)
 @click.option(
     "--set",
     "sets",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.config_change import entries_of
 from ottla.cli.config_units import settings
 from ottla.cli.outcomes import counted
@@ -34,10 +35,17 @@ _AFTER_THE_RECORDS = (
 
 
 @click.command()
-@click.argument("source", metavar="SOURCE")
+@click.argument("source", metavar="SOURCE", shell_complete=completing.topics)
 @click.argument("target", metavar="TARGET")
 @click.option("--records", "with_records", is_flag=True, help="Copy the records, too.")
-@click.option("-r", "--replicas", metavar="N", type=click.IntRange(1), help="[default: as the source has]")
+@click.option(
+    "-r",
+    "--replicas",
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(1),
+    help="[default: as the source has]",
+)
 @click.option(
     "-c",
     "--config",
@@ -101,7 +109,7 @@ async def _wanted(
         for name, entry in entries.items()
         if entry.source is ConfigSource.TOPIC_CONFIG and entry.value is not None
     }
-    count = replicas or max(1, *(len(each.replicas) for each in model.partitions))
+    count = replicas or max([1, *(len(each.replicas) for each in model.partitions)])
     return NewTopic(target, len(model.partitions), count, None, dict(sorted({**own, **other}.items())))
 
 

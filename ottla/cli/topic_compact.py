@@ -77,6 +77,10 @@ def compact(
 
     With --wait the end is waited for, and each partition shown with its bytes and records before and after. To stop
     waiting, with Ctrl-C, does not stop the compaction.
+
+    --json: {"partitions": [{"topic", "partition", "state", "dirty_ratio"}], "failures": [SENTENCE]}; with --wait
+    {"partitions": [{"topic", "partition", "bytes_before", "bytes_after", "saved_percent", "records_before",
+    "records_after"}], "failures": [SENTENCE]}.
     """
     for name in topics:
         if fault := topic_name_fault(name):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.remote import UNREACHABLE, Failed
+from ottla.cli.remote import UNREACHABLE, Failed, failed
 from ottla.cli.session import DEFAULT_TIMEOUT, session
 from ottla.client.consumer.config import ConsumerConfig
 from ottla.client.consumer.consumer import AsyncConsumer
@@ -44,7 +44,7 @@ async def copied(
         async with AsyncConsumer(**_reading()) as consumer, AsyncProducer(**_writing()) as producer:
             await copy.run(consumer, producer)
     except KafkaError as error:
-        raise Failed(f"after {copy.count} records: {error}") from error
+        raise Failed(f"after {copy.count} records: {error}", failed(error).exit_code) from error
     finally:
         bar.close()
     return copy.count

@@ -25,7 +25,14 @@ CREATED, EXISTS, POSSIBLE = "created", "exists", "possible"
 @click.command()
 @click.argument("topics", nargs=-1, required=True, metavar="NAME...")
 @click.option("-p", "--partitions", metavar="N", type=click.IntRange(1), help="[default: the broker's]")
-@click.option("-r", "--replicas", metavar="N", type=click.IntRange(1), help="[default: the broker's]")
+@click.option(
+    "-r",
+    "--replicas",
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(1),
+    help="[default: the broker's]",
+)
 @click.option(
     "-c",
     "--config",
@@ -55,8 +62,8 @@ def create(
 ) -> int:
     """Create topics, and return when their partitions have leaders.
 
-    --json: {"dry_run", "topics": [{"topic", "topic_id", "outcome", "partitions", "replicas", "configs"}], "failures":
-    [SENTENCE]}; an outcome is created, exists, or possible.
+    --json: {"dry_run", "topics": [{"topic", "topic_id", "outcome", "partitions", "replicas", "configs": {KEY:
+    VALUE}}], "failures": [SENTENCE]}; an outcome is created, exists, or possible.
     """
     for name in topics:
         if fault := topic_name_fault(name):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.outcomes import ask_first, counted, finish, settled
 from ottla.cli.remote import NOT_FOUND, Admin, Failed, with_admin
 from ottla.cli.session import json_option, reach_options, session
@@ -36,7 +37,7 @@ class Going(NamedTuple):
 
 
 @click.command()
-@click.argument("topics", nargs=-1, required=True, metavar="NAME...")
+@click.argument("topics", nargs=-1, required=True, metavar="NAME...", shell_complete=completing.topics)
 @click.option(
     "--regex", is_flag=True, help="The names are patterns; a topic that matches one as a whole is meant."
 )

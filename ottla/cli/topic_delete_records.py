@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.outcomes import Settled, counted, finish, settled
 from ottla.cli.remote import Admin, Failed, with_admin
 from ottla.cli.session import json_option, reach_options, session
@@ -21,12 +22,12 @@ _PLANNED = ["topic", "partition", "start_offset", "end_offset", "before", "recor
 
 
 @click.command(name="delete-records")
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:N,N]...")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:N,N]...", shell_complete=completing.topics)
 @click.option(
     "--before",
     required=True,
     metavar="PLACE",
-    help="In each partition: an offset, @2026-11-15T07:00, @-7d, or end for all that is committed.",
+    help="In each partition: an offset, -10 for all but the last ten, @2026-11-15T07:00, @-7d, or end for all.",
 )
 @click.option("--apply", "--yes", "applies", is_flag=True, help="Do it; else it is only shown.")
 @json_option
@@ -73,10 +74,10 @@ def _plan(
     """Where each log is cut. An offset that is not written yet is no place to cut it."""
     beyond = [
         Failed(f"{place.topic}:{place.partition} ends at {logs[place].end}: there is no offset {cut} yet")
-        for place, cut in cuts.items()
+        for place, cut in sorted(cuts.items())
         if cut > logs[place].end
     ]
-    return {place: cut for place, cut in cuts.items() if cut <= logs[place].end}, beyond
+    return {place: cut for place, cut in sorted(cuts.items()) if cut <= logs[place].end}, beyond
 
 
 def _rows(

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.outcomes import finish
 from ottla.cli.remote import Admin, Failed, failed, with_admin
-from ottla.cli.session import json_option, reach_options
-from ottla.cli.tables import document, show
+from ottla.cli.session import json_option, reach_options, session
+from ottla.cli.tables import document, part, show
 from ottla.cli.targets import Bounds, bounds, described
 from ottla.client.admin.config_values import ConfigResource, ConfigSource
 from ottla.client.admin.configs import describe_configs
@@ -21,23 +22,13 @@ from ottla.core.ids import NULL_ID, TopicPartition, format_id
 
 NO_LEADER = -1
 _TOPIC = ["topic", "partitions", "replicas", "internal", "topic_id"]
-_PARTITION = [
-    "partition",
-    "leader",
-    "replicas",
-    "isr",
-    "offline",
-    "start_offset",
-    "end_offset",
-    "leader_epoch",
-    "elr",
-    "last_known_elr",
-]
+_PARTITION = ["partition", "leader", "replicas", "isr", "offline", "start_offset", "end_offset"]
+_WIDE = [*_PARTITION, "leader_epoch", "elr", "last_known_elr"]
 _SETTING = ["setting", "value"]
 
 
 @click.command()
-@click.argument("topics", nargs=-1, required=True, metavar="NAME...")
+@click.argument("topics", nargs=-1, required=True, metavar="NAME...", shell_complete=completing.topics)
 @json_option
 @reach_options
 def describe(topics: tuple[str, ...], as_json: bool) -> int:
@@ -45,7 +36,7 @@ def describe(topics: tuple[str, ...], as_json: bool) -> int:
     that somebody has set.
 
     Offsets are those of the first record and behind the last one. The replicas of one partition stand in the order
-    in which they are preferred as leaders.
+    in which they are preferred as leaders. --wide shows leader epochs and eligible leader replicas, too.
 
     --json: {"topics": [{"topic", "topic_id", "internal", "partitions": [{"partition", "leader", "leader_epoch",
     "replicas", "isr", "offline", "start_offset", "end_offset", "elr", "last_known_elr"}], "configs": {KEY: VALUE}}],
@@ -66,7 +57,9 @@ def describe(topics: tuple[str, ...], as_json: bool) -> int:
             if as_json:
                 document({"topics": told, "failures": [why.message for why in failures]})
                 return
-            for each in told:
+            for number, each in enumerate(told):
+                if number:
+                    part()
                 _show(each)
 
         return finish(failures, is_some_done=bool(told), show=show_all)
@@ -133,6 +126,8 @@ def _show(told: dict[str, Any]) -> None:
         "internal": "yes" if told["internal"] else None,
     }
     show([head], _TOPIC)
-    show(partitions, _PARTITION)
+    part()
+    show(partitions, _WIDE if session().is_wide else _PARTITION)
     if told["configs"]:
+        part()
         show([{"setting": name, "value": value} for name, value in told["configs"].items()], _SETTING)

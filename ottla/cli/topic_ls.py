@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ottla.cli import completing
 from ottla.cli.remote import Cluster, Failed, asking, check, connection_options
 from ottla.cli.session import json_option, session
 from ottla.cli.tables import document, say, show
@@ -22,7 +23,7 @@ _PARTLY = 3
 
 
 @click.command()
-@click.argument("patterns", nargs=-1, metavar="[PATTERN...]")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN...]", shell_complete=completing.topics)
 @click.option("--internal", is_flag=True, help="The cluster's own topics, too, such as __consumer_offsets.")
 @click.option(
     "--sizes", is_flag=True, help="How many bytes all replicas take on the disks; asks every broker."

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
+from ottla.cli.session import session
 from ottla.cli.topic_runs import Progress
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ class CompactionProgress:
         self._line_due = time.monotonic() + PATIENCE_SECONDS
         self._bars: Bars | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._is_quiet = session().is_quiet
 
     def show(self, found: Iterable[Progress]) -> None:
+        if self._is_quiet:
+            return
         if self._stream.isatty() and not os.environ.get("NO_COLOR"):
             self._draw(found)
         elif time.monotonic() >= self._line_due:

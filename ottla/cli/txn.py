@@ -106,7 +106,10 @@ def ls(
     bootstrap_server: str,
     timeout: float,
 ) -> int:
-    """List the transactions of the cluster: transactional id, producer, state and coordinator."""
+    """List the transactions of the cluster: transactional id, producer, state and coordinator.
+
+    --json: {"transactions": [{"transactional_id", "producer_id", "state", "coordinator"}]}.
+    """
     wanted = Wanted(states, producer_ids, -1 if duration_ms is None else duration_ms, pattern)
 
     async def work(asked: Cluster) -> int:
@@ -128,7 +131,11 @@ def ls(
 @json_option
 @connection_options
 def describe(transactional_id: str, as_json: bool, bootstrap_server: str, timeout: float) -> int:
-    """Show what the coordinator knows of a transactional id: producer, state, age and partitions."""
+    """Show what the coordinator knows of a transactional id: producer, state, age and partitions.
+
+    --json: {"transactional_id", "coordinator", "producer_id", "producer_epoch", "state", "timeout_ms", "start_time_ms",
+    "duration_ms", "partitions": ["TOPIC:N"]}.
+    """
 
     async def work(asked: Cluster) -> int:
         row = _row(await described(asked, transactional_id))
@@ -158,7 +165,11 @@ def _row(found: Transaction) -> dict[str, Any]:
 @json_option
 @connection_options
 def show_producers(place: str, as_json: bool, bootstrap_server: str, timeout: float) -> int:
-    """Show the producers that the partitions of a topic remember, and where their open transactions start."""
+    """Show the producers that the partitions of a topic remember, and where their open transactions start.
+
+    --json: {"producers": [{"topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp",
+    "coordinator_epoch", "start_offset"}]}; without an open transaction, start_offset is null.
+    """
     topic, partition = place_of(place)
 
     async def work(asked: Cluster) -> int:
@@ -203,6 +214,9 @@ def find_hanging(
 
     Those are transactions that are open in a partition, while no coordinator knows them to be under way there.
     Readers of committed records wait behind them for ever. `ottla txn abort` ends them.
+
+    --json: {"hanging": [{"topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp",
+    "coordinator_epoch", "start_offset", "transactional_id", "age_ms"}]}.
     """
     name, partition = (None, None) if topic is None else place_of(topic)
 

@@ -72,6 +72,9 @@ def abort(
     `ottla txn abort orders:0 --start-offset 4711` ends one that hangs in a partition, as `ottla txn find-hanging`
     shows it. `ottla txn abort --transactional-id ID` fences a producer through its coordinator, which aborts
     whatever the producer has open.
+
+    --json: {"topic", "partition", "producer_id", "producer_epoch", "start_offset"}; with --transactional-id
+    {"transactional_id", "was", "producer_id", "producer_epoch"}.
     """
     stamp = (producer_id, producer_epoch, coordinator_epoch)
     if transactional_id is not None:

@@ -26,7 +26,6 @@ from ottla.client.errors import (
     ProtocolMismatch,
     UnsupportedVersionError,
 )
-from ottla.client.sasl import authenticate
 from ottla.client.security import (
     handshake_failed,
     is_alert,
@@ -175,7 +174,11 @@ class Connections:
         try:
             peer = await self._connected(address, self._tls, negotiate=not self._config.is_sasl)
             try:
-                return peer, await authenticate(peer, self._config, deadline) if self._config.is_sasl else 0
+                if not self._config.is_sasl:
+                    return peer, 0
+                from ottla.client.sasl import authenticate  # its messages cost those who need them
+
+                return peer, await authenticate(peer, self._config, deadline)
             except BaseException:
                 peer.abort()
                 raise

@@ -34,6 +34,7 @@ class ProducerParameters(ClientParameters, total=False):
     """Settings of producers."""
 
     acks: int | str
+    allow_auto_create_topics: bool | str
     batch_max_records: int | str
     batch_size: int | str
     buffer_full: str

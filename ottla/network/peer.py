@@ -9,6 +9,9 @@ side does not read. An answer of many megabytes is received where it will stay; 
 """
 
 import asyncio
+import os
+import re
+import socket
 import ssl
 import struct
 from collections import deque
@@ -25,6 +28,7 @@ from ottla.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResp
 from ottla.protocol.schema import declaration
 from ottla.protocol.wiretypes import Versions
 
+_ERRNO = re.compile(r"\[Errno ([0-9]+)\]")
 _ID = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
 _ID_MAX = 2**31 - 1
@@ -87,7 +91,7 @@ async def connect(
         except ssl.SSLError:
             raise
         except OSError as error:
-            raise PeerClosed(f"cannot connect to {peer.address}: {error}") from error
+            raise PeerClosed(f"cannot connect to {peer.address}: {_reason(error)}") from error
         if negotiate:
             await peer.negotiate()
     except BaseException:
@@ -95,6 +99,14 @@ async def connect(
         peer.abort()
         raise
     return peer
+
+
+def _reason(error: OSError) -> str:
+    """In the words of the operating system: asyncio's own repeat the address, once for each that a name has."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    numbers = [error.errno] if error.errno else [int(each) for each in _ERRNO.findall(str(error))]
+    return ", ".join(dict.fromkeys(map(os.strerror, numbers))) or str(error)
 
 
 async def _open_transport(peer: "Peer", host: str, port: int, tls: ssl.SSLContext | None) -> None:

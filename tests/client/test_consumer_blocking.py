@@ -28,6 +28,7 @@ def test_a_plain_for_reads_everything_and_commits_what_was_seen(server, new_topi
         consumer.seek(partition, 3)
         assert next(consumer).value == b"3"
         assert consumer.position(partition) == 4
+        assert consumer.positions() == {partition: 4}
         assert consumer.lag(partition) == 1196
         assert consumer.highwater(partition) == 1200
 

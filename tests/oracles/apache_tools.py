@@ -87,5 +87,5 @@ def _java() -> Sequence[str]:
 
     if shutil.which("java") is None:
         raise Unavailable("no java here: Apache's tools cannot run")
-    jars = fetch(_JAVA / "kafka_tools.xml", f"kafka-tools-{VERSION}", f"-Dkafka.version={VERSION}")
+    jars = fetch(_JAVA / "kafka_tools.xml", f"kafka-commands-{VERSION}", f"-Dkafka.version={VERSION}")
     return ("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", f"{jars}/*")

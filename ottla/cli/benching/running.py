@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 import click
 
-from ottla.cli.remote import Admin, admin_config, failed
+from ottla.cli.remote import Admin, admin_config, failed, first_peer
 from ottla.cli.session import DEFAULT_TIMEOUT, session
 from ottla.cli.tables import say
+from ottla.cli.targets import the_topic
 from ottla.client.admin.routes import Routes
-from ottla.client.admin.topics import create_topic, delete_topic, describe_topic
-from ottla.core.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.client.admin.topics import create_topic, delete_topic
+from ottla.core.errors import ConfigError, ErrorCode, KafkaError, ProtocolError
 from ottla.network.peer import PeerClosed, RequestTimedOut
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def benchmark(work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
         _end_in_order()
         routes = Routes(config)
         try:
-            await routes.cluster.any_peer()
+            await first_peer(routes)
             return await work(Admin(routes))
         finally:
             await routes.cluster.close()
@@ -44,6 +45,8 @@ def benchmark(work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
             return runner.run(connected())
     except asyncio.CancelledError:
         raise click.Abort() from None
+    except ConfigError as error:  # of a producer or consumer; an admin client knows fewer settings
+        raise click.UsageError(str(error)) from None
     except (PeerClosed, RequestTimedOut, KafkaError, ProtocolError) as error:
         raise failed(error) from error
 
@@ -95,7 +98,7 @@ async def topic_or_scratch(
 ) -> AsyncIterator[str]:
     """The topic that was named, or one for the time being. A name that is mistyped makes no topic."""
     if topic is not None:
-        await describe_topic(admin, topic)
+        await the_topic(admin, topic)
         yield topic
         return
     async with scratch_topic(admin, partitions, replication_factor) as name:

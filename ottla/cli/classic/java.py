@@ -84,7 +84,7 @@ def double_text(value: float) -> str:
 def integer(text: str) -> int:
     """As `Integer.parseInt` reads it, with its complaint."""
     try:
-        if text != text.strip() or "_" in text:
+        if text != text.strip() or "_" in text or not -(2**31) <= int(text) < 2**31:
             raise ValueError
         return int(text)
     except ValueError:
@@ -105,6 +105,7 @@ _CLASSES = {
     ErrorCode.SASL_AUTHENTICATION_FAILED: "SaslAuthenticationException",
     ErrorCode.NETWORK_EXCEPTION: "NetworkException",
     ErrorCode.KAFKA_STORAGE_ERROR: "KafkaStorageException",
+    ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
 }
 _SENTENCES = {
     ErrorCode.OFFSET_OUT_OF_RANGE: (
@@ -119,6 +120,15 @@ _SENTENCES = {
     ErrorCode.TOPIC_DELETION_DISABLED: "Topic deletion is disabled.",
     ErrorCode.POLICY_VIOLATION: "Request parameters do not satisfy the configured policy.",
     ErrorCode.KAFKA_STORAGE_ERROR: "Disk error when trying to access log file on the disk.",
+    ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it."
+    ),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: (
+        "The request attempted to perform an operation on an invalid topic."
+    ),
 }
 
 

@@ -11,11 +11,14 @@ from typing import Any, NoReturn
 
 
 class Refused(Exception):
-    """The command line makes no sense, or the tool has said why not. `shows_help` puts the options below it."""
+    """The command line makes no sense, or the tool has said why not. `shows_help` puts the options below it.
 
-    def __init__(self, sentence: str, *, shows_help: bool = True) -> None:
+    With `is_help` it is what was asked for, and goes to stdout.
+    """
+
+    def __init__(self, sentence: str, *, shows_help: bool = True, is_help: bool = False) -> None:
         super().__init__(sentence)
-        self.shows_help = shows_help
+        self.shows_help, self.is_help = shows_help, is_help
 
 
 class ClassicParser(argparse.ArgumentParser):

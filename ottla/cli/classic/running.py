@@ -38,7 +38,11 @@ def main(name: str, words: list[str]) -> int:
     """Run a tool; returns the exit code."""
     from ottla.cli.classic.names import tool_of
 
-    tool = tool_of(name)
+    return run_tool(tool_of(name), name, words)
+
+
+def run_tool(tool: Tool, name: str, words: list[str]) -> int:
+    """The same for a tool that is at hand."""
     parser = tool.parser()
     try:
         if not words and tool.needs_words:
@@ -47,14 +51,14 @@ def main(name: str, words: list[str]) -> int:
         if options.help:
             raise Refused(parser.description or name)
         if options.version:
-            print(KAFKA_VERSION)
+            print(options.version if isinstance(options.version, str) else KAFKA_VERSION)
             return 0
         code = tool.run(options)
         sys.stdout.flush()
         return code or 0
     except Refused as refused:
         sys.stdout.flush()
-        print(refused, file=sys.stderr)
+        print(refused, file=sys.stdout if refused.is_help else sys.stderr)
         if refused.shows_help:
             parser.print_options()
         return 1

@@ -12,6 +12,7 @@ from ottla.cli.dump.output import JsonOutput, Output, TableOutput, TsvOutput
 from ottla.cli.dump.readers import read
 from ottla.cli.dump.rows import Problem
 from ottla.cli.dump.segments import Options
+from ottla.cli.session import session
 from ottla.records.compression import OUTPUT_BYTES_MAX
 
 _INTERNAL: dict[str, Decoder] = {"offsets": offsets_decoder, "transactions": transactions_decoder}
@@ -94,6 +95,8 @@ def dump(
 
     On a terminal the output is a table; elsewhere, or with NO_COLOR set, it is tab-separated. Exit code 1 means that
     a file is damaged, missing, or an index contradicts its segment: what could be read was printed.
+
+    --json: a line {"type", "file", ...} for each batch, record, entry or problem, with what the type has.
     """
     targets = list(expand(path for path in (*paths, *(listed or "").split(",")) if path))
     if not targets:
@@ -108,7 +111,7 @@ def dump(
         decoder=_INTERNAL.get(internal or "") or decoder_of(key_decoder, value_decoder),
     )
     check = Check.ALL if verify_index_only else Check.LAST if index_sanity_check else Check.SHOW
-    output = _output(as_json)
+    output = _output(as_json or session().is_json)
     damaged = [target for target in targets if not _dump(target, options, check, output)]
     if damaged:
         raise click.exceptions.Exit(1)

@@ -30,6 +30,12 @@ def find(directory: str, offset: int | None, time: str | None, as_json: bool) ->
     DIR is the directory of one partition. T is in milliseconds, or a time such as 2026-11-15T07:00. Only headers are
     read on the way; the batch that is found is opened, and the record shown. Exit code 1 means that no record has that
     offset: the last line says why.
+
+    --json: {"offset", "segments", "compared", "segment", "index": {"key", "position", "page", "pages", "entry",
+    "entries"} | null, "index_note", "scan_start", "scanned_bytes", "scanned_batches", "batch": {"position", "size",
+    "base_offset", "last_offset", "leader_epoch", "magic", "crc", "attributes", "max_timestamp", "producer_id",
+    "producer_epoch", "base_sequence", "records", "is_intact"} | null, "record": {"offset", "timestamp", "key", "value",
+    "headers": [[NAME, VALUE]]} | null, "explanation"}; with --time it has a {"time", ...} in the place of "offset".
     """
     directory = directory_of(directory)
     if (offset is None) == (time is None):

@@ -5,6 +5,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from ottla.cli.session import session
 from ottla.storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ class Bar:
     def __init__(self, label: str, total: int, stream: TextIO | None = None) -> None:
         self._label, self._total = label, total
         self._stream = stream or sys.stderr
-        self._due = time.monotonic() + PATIENCE_SECONDS if self._stream.isatty() else float("inf")
+        is_shown = self._stream.isatty() and not session().is_quiet
+        self._due = time.monotonic() + PATIENCE_SECONDS if is_shown else float("inf")
         self._done = self._shown = 0
         self._bar: tuple[Progress, TaskID] | None = None
 

@@ -32,6 +32,9 @@ def repair(directory: str, applies: bool, as_json: bool) -> None:
 
     Without --apply nothing is changed, and exit code 1 means that something is to be done. With it, exit code 1 means
     that something is left that only you can put right.
+
+    --json: {"directory", "applied", "steps": [{"kind", "file", "what"}], "left": [{"severity", "file", "position",
+    "end", "reason"}]}.
     """
     directory = directory_of(directory, of_logs=True)
     if applies:

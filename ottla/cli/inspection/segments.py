@@ -30,6 +30,10 @@ def segments(directory: str, as_json: bool) -> None:
     For each: offsets, size, how many batches and records, the newest timestamp, the sizes of its indexes, how many
     batches use which codec, whether it was compacted, and its state. Only headers are read; `ottla log verify` checks
     what lies between them. Exit code 1 means that a segment could not be read to its end.
+
+    --json: [{"partition", "segment", "base_offset", "last_offset", "size", "batches", "records", "newest_timestamp",
+    "index_bytes", "timeindex_bytes", "txnindex_bytes", "codecs": {CODEC: BATCHES}, "magics", "is_compacted", "state",
+    "problem"}].
     """
     directory = directory_of(directory)
     files = ReadOnlyFiles()

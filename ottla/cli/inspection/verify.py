@@ -32,6 +32,10 @@ def verify(directory: str, as_json: bool, quiet: bool) -> None:
     What is found is damage (bytes are not what was written), stale (an index or a snapshot that disagrees with the
     segment; a broker or `ottla log repair` makes it again), or a note. While a broker runs, what it is writing at the
     end of a log is a note. Exit code 1 means that there is damage, or something stale.
+
+    --json: {"directory", "is_clean", "in_use", "counts": {"damage", "stale", "note"}, "partitions": [{"partition",
+    "segments", "batches", "bytes", "first_offset", "end_offset"}], "findings": [{"severity", "file", "position", "end",
+    "reason"}]}.
     """
     directory = directory_of(directory, of_logs=True)
     in_use = is_in_use(directory)

@@ -159,6 +159,10 @@ class Consumer:
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         return self._caller.run(self._inner.position(partition, timeout_ms))
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """As far as they are known: nobody is asked."""
+        return self._do(self._inner.positions)
+
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         self._do(self._inner.seek, partition, offset)
 

@@ -261,6 +261,11 @@ class AsyncConsumer:
             await self._running.positions.find([state], deadline)
         return state.position.offset
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offsets of the next records of everything that is read, as far as they are known. Nobody is asked."""
+        self._settle()
+        return {key: position.offset for key, position in self._subscription.positions().items()}
+
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on from there. One that is not in the log is reset as `auto_offset_reset` says."""
         place = OffsetAndMetadata(offset) if isinstance(offset, int) else offset

@@ -192,7 +192,9 @@ class Accumulator:
             self._wake()
         return Delivery(batch, index)
 
-    def append_many(self, queue: PartitionQueue, rows: Sequence[Row], ends: Sequence[int]) -> list[Stretch]:
+    def append_many(
+        self, queue: PartitionQueue, rows: list[Row], ends: Sequence[int], origins: Sequence[int]
+    ) -> list[Stretch]:
         """Add records from the first on, as many as there is room for. `ends[i]` is the size of the first `i + 1`."""
         placed: list[Stretch] = []
         with self.lock:
@@ -203,8 +205,9 @@ class Accumulator:
                 batch = self._with_room(queue, ends[start] - done)
                 fits = bisect_right(ends, done + self._batch_size - batch.size, start, count)
                 stop = min(max(fits, start + 1), start + self._records_max - len(batch.rows))
-                placed.append(Stretch(batch, len(batch.rows), stop - start))
+                placed.append(Stretch(batch, len(batch.rows), stop - start, origins[start:stop]))
                 batch.rows += rows[start:stop]
+                batch.in_stretches += stop - start
                 batch.size += ends[stop - 1] - done
                 if batch.size >= self._batch_size or len(batch.rows) >= self._records_max:
                     batch.is_closed = True

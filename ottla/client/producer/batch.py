@@ -74,6 +74,7 @@ class Batch:
         "halves",
         "home",
         "identity",
+        "in_stretches",
         "is_closed",
         "order",
         "outcome",
@@ -100,6 +101,8 @@ class Batch:
         self.home = home
         self.rows: list[Row] = []
         self.size = 0
+        self.in_stretches = 0
+        """How many of the records nobody asks about one by one."""
         self.is_closed = False
         self.identity, self.sequence = NOBODY, NO_SEQUENCE
         """Which batch of this producer it is to the broker. Kept until the broker's word is known for sure."""
@@ -146,6 +149,7 @@ class Batch:
             half = Batch(self.partition, (*self.order, number), self.created, self.expires, self.home)
             half.rows, half.is_closed, half.attempts, half.refused = rows, True, self.attempts, self.attempts
             half.size = sum(size_of(row) for row in rows)
+            half.in_stretches = len(rows) if self.in_stretches == len(self.rows) else 0
             if self.has_sequence:
                 half.identity, half.sequence = self.identity, (self.sequence + start) % _SEQUENCES
             parts.append(half)
@@ -160,7 +164,7 @@ class Batch:
         with self.home.lock:
             if self.outcome is not None:
                 return
-            if isinstance(outcome, Landed) and not self.halves:
+            if isinstance(outcome, Landed) and not self.halves and self.in_stretches < len(self.rows):
                 self._landed = [
                     (timestamp, -1 if key is None else len(key), -1 if value is None else len(value))
                     for timestamp, key, value, _ in self.rows
@@ -333,6 +337,8 @@ class Settled(NamedTuple):
     failed: int
     last_offset: int
     error: Exception | None = None
+    first_failed: int = -1
+    """Which of them the error is about, counted from the first of the stretch."""
 
 
 class Stretch(NamedTuple):
@@ -341,6 +347,8 @@ class Stretch(NamedTuple):
     batch: Batch
     first: int
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    origins: Sequence[int] = ()
+    """Which of the records it was that were handed in together: places in the `values` of `send_many`."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -348,7 +356,7 @@ class Stretch(NamedTuple):
 
     def when_done(self, fn: Callable[["Stretch"], object]) -> None:
         """Call `fn` with this when all of it is acknowledged or has failed: on the producer's loop, or now."""
-        self.batch.when_done(lambda: call_safely(fn, self))
+        self.batch.when_done(partial(call_safely, fn, self))  # a function in here is more than mypyc understands
 
     def settled(self) -> Settled:
         """What became of it. Only when done."""
@@ -357,24 +365,30 @@ class Stretch(NamedTuple):
 
 def _settled(batch: Batch, start: int, stop: int) -> Settled:
     if batch.halves:
-        ends = [place for place, _ in batch.halves[1:]] + [stop]
-        parts = [
-            _settled(half, max(start - place, 0), min(stop, end) - place)
-            for (place, half), end in zip(batch.halves, ends, strict=True)
-            if start < end and place < stop
-        ]
-        return Settled(
-            sum(each.acknowledged for each in parts),
-            sum(each.failed for each in parts),
-            max((each.last_offset for each in parts), default=-1),
-            next((each.error for each in parts if each.error is not None), None),
-        )
+        return _settled_halves(batch, start, stop)
     outcome = batch.outcome
     assert outcome is not None, "only a batch that is done knows"
     if isinstance(outcome, Exception):
-        return Settled(0, stop - start, -1, outcome)
+        return Settled(0, stop - start, -1, outcome, 0)
     last = outcome.base_offset + stop - 1 if outcome.base_offset >= 0 and stop > start else -1
     return Settled(stop - start, 0, last)
+
+
+def _settled_halves(batch: Batch, start: int, stop: int) -> Settled:
+    acknowledged = failed = 0
+    last_offset = first_failed = -1
+    error: Exception | None = None
+    for index, (place, half) in enumerate(batch.halves):
+        end = stop if index + 1 == len(batch.halves) else batch.halves[index + 1][0]
+        if start >= end or place >= stop:
+            continue
+        part = _settled(half, max(start - place, 0), min(stop, end) - place)
+        acknowledged += part.acknowledged
+        failed += part.failed
+        last_offset = max(last_offset, part.last_offset)
+        if error is None and part.error is not None:
+            error, first_failed = part.error, max(place - start, 0) + part.first_failed
+    return Settled(acknowledged, failed, last_offset, error, first_failed)
 
 
 def call_safely(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

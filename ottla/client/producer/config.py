@@ -157,6 +157,12 @@ class ProducerConfig(ClientConfig):
     compression_zstd_level = Key(
         "compression.zstd.level", int, 3, between(1, 22), doc="From 1, fast, to 22, small."
     )
+    allow_auto_create_topics = Key(
+        "allow.auto.create.topics",
+        bool,
+        True,
+        doc="Whether a topic that is sent to may come into being, where brokers create topics that are asked for.",
+    )
     key_serializer = Key(
         "key.serializer",
         anything("a function to bytes, a serializer, or the name of one"),

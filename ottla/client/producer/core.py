@@ -33,7 +33,7 @@ class Core:
     def __init__(self, config: ProducerConfig, wake: Callable[[], None] | None = None) -> None:
         self.config = config
         self.look = asyncio.Event()
-        self.cluster = Cluster(config, creates_topics=True)
+        self.cluster = Cluster(config, creates_topics=config.allow_auto_create_topics)
         self.accumulator = Accumulator(config, wake or self.look.set)
         self.intake = Intake(config, self.cluster.metadata, self.accumulator)
         self.transactions: Transactions | None = None

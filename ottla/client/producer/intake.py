@@ -24,7 +24,7 @@ from ottla.core.errors import ErrorCode, KafkaError, StaleMetadataError
 from ottla.core.ids import TopicPartition
 from ottla.records.record import Header
 
-_TIMESTAMP_MAX = 2**63 - 1
+TIMESTAMP_MAX = 2**63 - 1
 
 Formed = tuple[str, Row, int, Any, Any, Any]
 """A record that only needs a place: topic, row, size, partition if one was named, key and value before they were bytes.
@@ -41,6 +41,17 @@ class _Known:
     def __init__(self, info: TopicInfo, queues: list[PartitionQueue]) -> None:
         self.info, self.queues = info, queues
         self.sticky = self.sticky_left = 0
+
+
+class Share:
+    """Records for one partition, in order: what each takes, and which of those it was that were handed in together."""
+
+    __slots__ = ("origins", "queue", "rows", "sizes")
+
+    def __init__(
+        self, queue: PartitionQueue, rows: list[Row], sizes: list[int], origins: Sequence[int]
+    ) -> None:
+        self.queue, self.rows, self.sizes, self.origins = queue, rows, sizes, origins
 
 
 class Intake:
@@ -128,7 +139,7 @@ class Intake:
         self.check_size(topic, size)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
+        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX:
             raise SerializationError(
                 f"the timestamp of a record for topic {topic} is {timestamp_ms!r}, not whole milliseconds since 1970"
             )
@@ -159,27 +170,24 @@ class Intake:
     # --- many at once -----------------------------------------------------------------------------------------------
 
     @property
-    def is_plain(self) -> bool:
-        """Whether nothing looks at single records: then many can be placed at once."""
-        return self._is_plain
+    def takes_many(self) -> bool:
+        """Whether nothing makes something else of single records: then many can be placed at once."""
+        return not self._interceptors and self._key_serializer is None and self._value_serializer is None
 
-    def queue(self, topic: str, partition: int) -> PartitionQueue:
-        return self._known[topic].queues[partition]
-
-    def shares(
-        self, topic: str, rows: list[Row], sizes: list[int], partition: int | None
-    ) -> dict[int, tuple[list[Row], list[int]]]:
-        """The records, and what they take, by the partition that they go to. Raises StaleMetadataError while that is
+    def shares(self, topic: str, rows: list[Row], sizes: list[int], partition: int | None) -> list[Share]:
+        """The records by the partition that they go to, each share in order. Raises StaleMetadataError while that is
         not known."""
         known = self._know(topic)
-        if partition is not None:
-            if not 0 <= partition < len(known.queues):
-                raise _no_partition(topic, partition, len(known.queues))
-            return {partition: (rows, sizes)}
-        found: dict[int, tuple[list[Row], list[int]]] = {}
         count, fast_hash = len(known.queues), self._hash
-        for row, size in zip(rows, sizes, strict=True):
-            if row[1] is not None:
+        if partition is not None and not 0 <= partition < count:
+            raise _no_partition(topic, partition, count)
+        if partition is not None or count == 1:
+            return [Share(known.queues[partition or 0], rows, sizes, range(len(rows)))]
+        found: dict[int, Share] = {}
+        for index, (row, size) in enumerate(zip(rows, sizes, strict=True)):
+            if self._partitioner is not None:
+                number = self._chosen((topic, row, size, None, row[1], row[2]), known.info)
+            elif row[1] is not None:
                 number = fast_hash(row[1]) % count
             else:
                 if known.sticky_left <= 0:
@@ -188,10 +196,11 @@ class Intake:
                 number = known.sticky
             share = found.get(number)
             if share is None:
-                share = found[number] = [], []
-            share[0].append(row)
-            share[1].append(size)
-        return found
+                share = found[number] = Share(known.queues[number], [], [], [])
+            share.rows.append(row)
+            share.sizes.append(size)
+            share.origins.append(index)  # type: ignore[attr-defined]  # a list, in all that are made here
+        return list(found.values())
 
     # --- placing --------------------------------------------------------------------------------------------------
 

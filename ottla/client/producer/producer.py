@@ -7,15 +7,15 @@ async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
 from ottla.client.deadline import Deadline
 from ottla.client.errors import IllegalStateError, TransactionAbortableError
 from ottla.client.parameters import ProducerParameters
-from ottla.client.producer.batch import RECORD_OVERHEAD, Delivery, Stretch, failed_delivery
-from ottla.client.producer.bulk import send_many
+from ottla.client.producer.batch import RECORD_OVERHEAD, Delivery, Row, Stretch, failed_delivery
+from ottla.client.producer.bulk import Crowd, crowd_of, gathered, send_crowd
 from ottla.client.producer.config import producer_config
 from ottla.client.producer.core import Core
 from ottla.client.producer.intake import Formed
@@ -112,22 +112,46 @@ class AsyncProducer:
         keys: Sequence[bytes | None] | None = None,
         headers: Any = None,
         partition: int | None = None,
+        placed: Callable[[list[Stretch]], object] | None = None,
     ) -> list[Stretch]:
         """Put many records in batches, without a delivery for each: what becomes of them is known for each `Stretch`
-        that travels together. Waits and raises as `send` does; serializers, interceptors and partitioners see nothing
-        of them.
+        that travels together. Waits and raises as `send` does. The producer may have no serializers and no
+        interceptors.
 
-        If it raises, some may have been placed: what was not is not known. Who cannot have that sends one by one.
+        With `placed`, stretches are handed to it as they find room, and what is returned is empty: if this raises, or
+        is cancelled, those are what is under way, and the others were not taken.
         """
+        return await self._send_crowd(topic, gathered(topic, values, keys, headers), partition, placed)
+
+    async def send_rows(
+        self,
+        topic: str,
+        rows: Sequence[Row],
+        partition: int | None = None,
+        placed: Callable[[list[Stretch]], object] | None = None,
+    ) -> list[Stretch]:
+        """The same for records that each have their own timestamp, key, value and headers."""
+        return await self._send_crowd(topic, crowd_of(topic, rows), partition, placed)
+
+    async def _send_crowd(
+        self,
+        topic: str,
+        crowd: Crowd,
+        partition: int | None,
+        placed: Callable[[list[Stretch]], object] | None,
+    ) -> list[Stretch]:
         core = self._core
         if not core.is_started:
             core.start()
         core.check_sendable()
-        if not core.intake.is_plain:
-            raise IllegalStateError("send_many: records go past serializers, interceptors and partitioners")
-        placed = await send_many(core, topic, values, keys, headers, partition, Deadline(self._max_block_ms))
+        if not core.intake.takes_many:
+            raise IllegalStateError("send_many takes bytes: there may be no serializers and no interceptors")
+        if self._send_waits:
+            raise IllegalStateError("send_many does not wait for answers: send.waits must be false")
+        found: list[Stretch] = []
+        await send_crowd(core, topic, crowd, partition, Deadline(self._max_block_ms), placed or found.extend)
         await asyncio.sleep(0)  # who sends in a loop lets the sender send
-        return placed
+        return found
 
     async def _place(self, formed: Formed) -> Delivery:
         core, deadline = self._core, Deadline(self._max_block_ms)

@@ -54,7 +54,7 @@ def ours(words: list[str], capfd: pytest.CaptureFixture[str]) -> Did:
 
 def alike(did: Did, letter: str) -> Did:
     """What counts, without what must differ if the line was about a thing of its own, called `letter`."""
-    out, err = did.out, did.err.partition("\n")[0]
+    out, err = _without_trace(did.out), did.err.partition("\n")[0]
     err = err.replace(
         "[[config], [bootstrap-server]]", "[[bootstrap-server], [config]]"
     )  # as a HashSet has them
@@ -64,6 +64,11 @@ def alike(did: Did, letter: str) -> Did:
         out = re.sub(r"TopicId: \S{22}", "TopicId: ?", out)
         out, err = (re.sub(rf"(?<=-){letter}\b", "%", each) for each in (out, err))
     return Did(did.code, out, err)
+
+
+def _without_trace(out: str) -> str:
+    """Some tools print Java's stack traces to stdout, behind their own sentence."""
+    return re.sub(r"(?ms)^(Error: ([^\n]*)\n)[\w.$]+: \2\n.*", r"\1", out)
 
 
 def compare(

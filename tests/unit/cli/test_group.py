@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from ottla.cli.group import Look
+from ottla.cli.group_look import Look
 from ottla.cli.main import main
 from ottla.cli.remote import cluster
 from ottla.core.errors import ErrorCode

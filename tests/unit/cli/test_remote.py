@@ -333,3 +333,14 @@ async def test_a_controller_that_died_is_looked_for_again():
         async with cluster([Address("127.0.0.1", fake.ports[1])], 10_000) as asked:
             assert (await asked.ask_controller(ListPartitionReassignmentsRequest())).error_code == 0
         assert [node for node, _ in fake.asked] == [2]
+
+
+def test_who_has_not_said_where_the_cluster_is_hears_how(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("OTTLA_CONFIG_DIR", str(tmp_path))
+    monkeypatch.delenv("OTTLA_BOOTSTRAP_SERVER", raising=False)
+    monkeypatch.setattr("ottla.cli.session.DEFAULT_SERVER", "127.0.0.1:1")
+    for words in (["topic", "ls"], ["topic", "describe", "orders"]):
+        assert main(words) == 6
+        assert capsys.readouterr().err == (
+            "ottla: cannot connect to 127.0.0.1:1: Connection refused; -b HOST:PORT names another\n"
+        )

@@ -1,5 +1,7 @@
 """Where a setting comes from: a flag before -X before the environment before the profile before the file."""
 
+import os
+
 import click
 import pytest
 
@@ -192,3 +194,28 @@ def test_the_older_commands_get_their_server_and_timeout_handed_over():
 
     ask.main(["-b", "a:1"], standalone_mode=False)
     assert found == {"server": "a:1", "timeout": 10.0}
+
+
+@pytest.mark.parametrize("words", [["--quiet", "--no-color", "ask"], ["ask", "--quiet", "--no-color"]])
+def test_quiet_and_no_color_may_stand_behind_a_command_too(monkeypatch, words):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("NO_COLOR", "")  # so that it is put back
+    assert seen(*words)["is_quiet"]
+    assert os.environ["NO_COLOR"] == "1"
+
+
+def test_a_command_may_have_a_quiet_of_its_own():
+    @click.command()
+    @json_option
+    @click.option("--quiet", is_flag=True, help="Means more.")
+    def check(as_json: bool, quiet: bool) -> None: ...
+
+    assert [each.help for each in check.params if "--quiet" in each.opts] == ["Means more."]
+
+
+def test_it_is_known_whether_anybody_said_where_the_cluster_is():
+    made = Session()
+    assert not made.is_told
+    made = Session()
+    made.bootstrap_server = DEFAULT_SERVER
+    assert made.is_told

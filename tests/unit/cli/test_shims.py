@@ -88,6 +88,14 @@ def test_what_somebody_else_has_written_is_left_alone(ottla, tmp_path):
     assert MARK in foreign.read_text()
 
 
+def test_a_directory_in_the_way_is_named_and_nothing_is_left_lying_about(ottla, tmp_path):
+    (tmp_path / next(iter(CLASSIC))).mkdir()
+    code, _, err = ottla("install", "--dir", tmp_path, "--force")
+    assert code == 1
+    assert "Is a directory" in err or "directory" in err
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
 def test_sh_may_be_left_out(ottla, tmp_path):
     ottla("install", "--dir", tmp_path, "--without-sh")
     assert names(tmp_path) == set(CLASSIC)

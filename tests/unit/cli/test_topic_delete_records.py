@@ -66,7 +66,16 @@ def test_unknown_topics_and_partitions_are_not_found(ottla, topic):
     assert (ran.code, ran.err) == (4, f"ottla: {topic} has no partition 7: they are numbered 0 to 1\n")
 
 
-@pytest.mark.parametrize("place", ["soon", "-5", "@yesterday", "@-1x", str(2**63)])
+def test_all_but_the_last_ones_may_go(ottla, asked, topic):
+    asked.produce(topic, 7)
+    rows = ottla("topic", "delete-records", topic, "--before=-5").rows
+    assert [(row["partition"], row["before"], row["records"]) for row in rows] == [
+        ("0", "2", "2"),
+        ("1", "0", "0"),
+    ]
+
+
+@pytest.mark.parametrize("place", ["soon", "-", "@yesterday", "@-1x", str(2**63)])
 def test_what_is_no_place_is_a_usage_error(ottla, topic, place):
     assert ottla("topic", "delete-records", topic, f"--before={place}").code == 2
 

@@ -371,7 +371,7 @@ def test_nobody_there_is_said_with_the_address():
         port = listening.sockets[0].getsockname()[1]
         listening.close()
         await listening.wait_closed()
-        with pytest.raises(PeerClosed, match=f"cannot connect to 127.0.0.1:{port}"):
+        with pytest.raises(PeerClosed, match=f"^cannot connect to 127.0.0.1:{port}: Connection refused$"):
             await connect("127.0.0.1", port)
 
     asyncio.run(nobody())
