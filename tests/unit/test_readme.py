@@ -2,9 +2,9 @@
 
 A page is run from top to bottom in one empty directory. A `python` block is run by an interpreter of its own, or by
 pytest if there are tests in it; a `text` block right behind it is what it prints. Where one speaks of a broker on port
-9092, or a `console` block asks one, the page has a broker. In a `console` block, `$ ` starts a line for the shell, and what
-follows is what it shows on a terminal of 80 columns; `...` stands for whatever differs from time to time. In an `sh` block
-only the commands of `ottla` and the targets of `make` are looked up.
+9092, or a `console` block asks one, the page has a broker. In a `console` block, `$ ` starts a line for the shell, and
+what follows is what it shows on a terminal of 80 columns; `...` stands for whatever differs from time to time. In an
+`sh` block only the commands of `ottla` and the targets of `make` are looked up.
 """
 
 import contextlib
