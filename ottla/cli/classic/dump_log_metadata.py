@@ -7,13 +7,12 @@ from ottla.cli.classic.java import Illegal
 from ottla.cli.classic.message_json import json_text, plain
 from ottla.core.errors import ProtocolError
 from ottla.protocol.codec import decode
+from ottla.protocol.messages.cluster_metadata import VotersRecord
 from ottla.protocol.schema import (
     NULL_UUID,
     Int16,
     Int32,
     Int64,
-    String,
-    UInt16,
     Uuid,
     declaration,
     field,
@@ -66,32 +65,6 @@ class KRaftVersionRecord:
 
     version: Int16
     k_raft_version: Int16
-
-
-@message(versions="0", flexible="0+")
-class VotersRecord:
-    """The controllers, and where they are."""
-
-    @part
-    class Voter:
-        @part
-        class Endpoint:
-            name: String
-            host: String
-            port: UInt16
-
-        @part
-        class Feature:
-            min_supported_version: Int16
-            max_supported_version: Int16
-
-        voter_id: Int32
-        voter_directory_id: Uuid
-        endpoints: list[Endpoint]
-        k_raft_version_feature: Feature
-
-    version: Int16
-    voters: list[Voter]
 
 
 _KINDS: dict[ControlType, tuple[str, type[Any]]] = {

@@ -11,17 +11,22 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple, NoReturn
 
+from ottla.cli.outcomes import counted
 from ottla.cli.remote import NOT_FOUND, Failed
 from ottla.cli.sending.inputs import Block
 from ottla.cli.sending.parcels import Headers, Parcel, Parser, Record
 from ottla.cli.sending.progress import SendingProgress
 from ottla.cli.sending.tally import Tally
 from ottla.cli.sending.topics import Topics
+from ottla.cli.session import session
+from ottla.cli.tables import say
 from ottla.client.errors import KafkaTimeoutError, RecordTooLargeError
 from ottla.client.producer.batch import Row, Stretch, size_of
 from ottla.client.producer.producer import AsyncProducer
 from ottla.core.errors import KafkaError
 
+_PATIENCE_MS = 1000
+"""After so long it is said that something is waited for."""
 GRACE_MS = 5000
 """How long an interrupted command waits for what is under way."""
 
@@ -81,8 +86,12 @@ class Pump:
 
     async def _settle(self) -> None:
         """Wait a while for what is under way."""
-        with contextlib.suppress(KafkaTimeoutError):  # what is not done then counts as not acknowledged
-            await self._producer.flush(GRACE_MS)
+        for limit_ms in (_PATIENCE_MS, GRACE_MS - _PATIENCE_MS):
+            with contextlib.suppress(KafkaTimeoutError):  # what is not done then counts as not acknowledged
+                await self._producer.flush(limit_ms)
+                return
+            if limit_ms == _PATIENCE_MS and not session().is_quiet:
+                say(f"waiting for {counted(self.tally.missing, 'record')}; Ctrl-C ends it at once")
 
     async def _all(self, inputs: list[Callable[[], AsyncIterator[Block]]]) -> None:
         for each in inputs:

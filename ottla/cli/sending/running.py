@@ -27,6 +27,8 @@ from ottla.client.producer.producer import AsyncProducer
 from ottla.core.errors import KafkaError
 
 INTERRUPTED = 130
+_ENOUGH = 2
+"""So many signals end it at once."""
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 
@@ -91,7 +93,7 @@ def _listening(stop: asyncio.Event, signals: list[int]) -> Any:
     def heard(number: int) -> None:
         signals.append(number)
         stop.set()
-        if len(signals) > 1:
+        if len(signals) == _ENOUGH:  # more of them would only interrupt the end itself
             task.cancel()
 
     kinds = (signal.SIGINT, signal.SIGTERM)

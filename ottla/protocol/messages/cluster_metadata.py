@@ -291,7 +291,7 @@ class VotersRecord:
         voter_id: Int32
         voter_directory_id: Uuid
         endpoints: list[Endpoint]
-        kraft_version_feature: KRaftVersionFeature
+        k_raft_version_feature: KRaftVersionFeature
 
     version: Int16
     voters: list[Voter]

@@ -1,12 +1,14 @@
 """`ottla produce`: what arrives, what is said of it, and which exit code a shell sees."""
 
 import base64
+import fcntl
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -381,13 +383,16 @@ def test_a_second_signal_ends_it_at_once(started):
         process.stdin.write(b"a\n")
         process.stdin.flush()
         assert len(broker.records("t", 0, at_least=1, timeout=30)) == 1
-        broker.delay("Produce", 60)
+        broker.pause()
         process.stdin.write(b"b\n")
         process.stdin.flush()
+        while fcntl.ioctl(process.stdin, termios.FIONREAD, b"1234") != bytes(4):
+            pass  # it has not read it yet
         process.send_signal(signal.SIGINT)
-        while process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        assert process.returncode in (130, -signal.SIGINT)  # the last one may come when Python has ended
+        assert process.stderr.readline() == b"ottla: waiting for 1 record; Ctrl-C ends it at once\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        broker.resume()
 
 
 def test_who_types_is_told_how_to_end(broker, topic):  # noqa: F811

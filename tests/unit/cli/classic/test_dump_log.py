@@ -7,7 +7,6 @@ import pytest
 
 from ottla.cli.classic.dump_log_metadata import LeaderChangeMessage, Voter
 from ottla.cli.classic.message_json import json_text, plain
-from ottla.cli.classic.metadata_records import ClientQuotaRecord, FeatureLevelRecord
 from ottla.cli.classic.state_records import (
     RemotePartitionDeleteMetadataRecord,
     ShareUpdateKey,
@@ -16,6 +15,7 @@ from ottla.cli.classic.state_records import (
 )
 from ottla.cli.main import main
 from ottla.protocol.codec import encode_behind, encode_bytes, encode_versioned
+from ottla.protocol.messages.cluster_metadata import ClientQuotaRecord, FeatureLevelRecord
 from ottla.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
 from ottla.protocol.messages.record_types import encode_key, encode_value
 from ottla.protocol.schema import NULL_UUID
