@@ -107,6 +107,8 @@ def consume(
 
     if as_json and layout is not None:
         raise click.UsageError("-f and --json are two ways to print a record: say one of them")
+    if group == "":
+        raise click.UsageError("-g names a group: it must not be empty")
     wish = Wish(_encoder(layout, as_json), count, pattern)
     _read(
         names,

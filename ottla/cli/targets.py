@@ -49,11 +49,15 @@ def target_of(text: str) -> Target:
     if text.startswith("@"):
         return Target(time_ms=_moment(text[1:]))
     digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS_MAX and int(digits) <= _OFFSET_MAX:
+    if _is_number(digits) and int(digits) <= _OFFSET_MAX:
         return Target(offset=int(text)) if digits == text else Target(before_end=int(digits))
     raise click.UsageError(
         f"{text!r} is no place: write start, end, an offset, -10 for ten before the end, @2026-11-15T07:00 or @-1h"
     )
+
+
+def _is_number(digits: str) -> bool:
+    return digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS_MAX
 
 
 class Span(NamedTuple):
@@ -102,7 +106,7 @@ def partitions_of(text: str) -> Partitions:
     if not colon:
         return Partitions(topic, None)
     words = numbers.split(",")
-    if not all(each.isascii() and each.isdecimal() and int(each) < 2**31 for each in words):
+    if not all(_is_number(each) and int(each) < 2**31 for each in words):
         raise click.UsageError(f"{text!r} names no partitions; write them as {topic}:0,1")
     return Partitions(topic, tuple(sorted({int(each) for each in words})))
 

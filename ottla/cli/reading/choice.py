@@ -21,6 +21,7 @@ from ottla.core.ids import TopicPartition
 
 _MS = 1000
 _COMMIT_MS = 1000
+_FLAGS = re.compile(r"(?s)(?:\(\?([aiLmsux]+)\))?(.*)")
 _METADATA_MS = 10_000  # how soon a partition is read that came to be
 
 
@@ -66,7 +67,13 @@ def _pattern(names: Sequence[str]) -> re.Pattern[str]:
             re.compile(each)
         except re.error as error:
             raise click.UsageError(f"{each!r} is no regular expression: {error}") from None
-    return re.compile(f"(?:{'|'.join(f'(?:{each})' for each in names)})\\Z")
+    return re.compile(f"(?:{'|'.join(map(grouped, names))})\\Z")
+
+
+def grouped(pattern: str) -> str:
+    """A regular expression as a part of another: flags at its start, as in (?i)tea, hold for this part alone."""
+    flags, rest = _FLAGS.fullmatch(pattern).groups()  # type: ignore[union-attr]  # it matches everything
+    return f"(?{flags or ''}:{rest})"
 
 
 def _matching(pattern: re.Pattern[str]) -> Any:
