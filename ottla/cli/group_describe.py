@@ -26,11 +26,11 @@ def describe(groups: tuple[str, ...], as_json: bool, bootstrap_server: str, time
     """Show groups: state, coordinator and assignor, members with their partitions, offsets with their lag.
 
     --json: {"groups": [{"group", "type", "state", "coordinator", "protocol", "members": [{"member_id", "instance_id",
-    "client_id", "host", "partitions": ["TOPIC:N"]}], "partitions": [ROW], "total": TOTAL}]}; rows and total are those of
-    `ottla group lag`.
+    "client_id", "host", "partitions": ["TOPIC:N"]}], "partitions": [ROW], "total": TOTAL}]}; rows and total are those
+    of `ottla group lag`.
     """
     from ottla.cli.group_lag import GroupLag, LagMeter
-    from ottla.cli.group_look import now_ms, once, outcome
+    from ottla.cli.group_look import named, now_ms, once, outcome
     from ottla.cli.remote import Cluster, asking
     from ottla.cli.tables import document
 
@@ -43,7 +43,7 @@ def describe(groups: tuple[str, ...], as_json: bool, bootstrap_server: str, time
                 _show_described(each)
 
     async def work(asked: Cluster) -> int:
-        return outcome(await LagMeter(asked).measure(once(groups), now_ms()), show_all)
+        return outcome(await named(asked, await LagMeter(asked).measure(once(groups), now_ms())), show_all)
 
     return asking(bootstrap_server, timeout, work)
 
@@ -66,7 +66,7 @@ def _described(each: "GroupLag") -> dict[str, Any]:
 
 
 def _show_described(each: "GroupLag") -> None:
-    from ottla.cli.group_look import GROUP, FOR_PEOPLE
+    from ottla.cli.group_look import FOR_PEOPLE, GROUP
     from ottla.cli.tables import show
 
     told = _described(each)

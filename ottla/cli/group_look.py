@@ -47,7 +47,7 @@ class Look:
     async def take(self, asked: Cluster) -> Found:
         meter = self.meter or LagMeter(asked)
         if not self.is_all:
-            return await meter.measure(self.groups, now_ms())
+            return await named(asked, await meter.measure(self.groups, now_ms()))
         rows, failures = await listed(asked)
         found = await meter.measure([row.group for row in rows if row.is_of_consumers], now_ms())
         # A group may go between the list and the look. A broker that is silent may have more of them.
@@ -129,6 +129,15 @@ def _sentence(total: dict[str, Any]) -> str:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+async def named(asked: Cluster, found: Found) -> Found:
+    """What was found. Of groups that do not exist, the sentence names some that do, and sound alike."""
+    from ottla.cli.outcomes import unknown
+
+    absent = [name for name, each in found.items() if _is_gone(each)]
+    known = [row.group for row in (await listed(asked))[0]] if absent else []
+    return {**found, **{name: unknown("group", name, known) for name in absent}}
 
 
 def once(groups: Sequence[str]) -> list[str]:

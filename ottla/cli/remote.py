@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from ottla.cli.session import DEFAULT_TIMEOUT, connection_options, session, where_options
+from ottla.cli.session import DEFAULT_TIMEOUT, SERVERS, connection_options, session, where_options
 from ottla.client.config import AdminConfig
 from ottla.client.connections import GENERAL, Connections
 from ottla.client.errors import KafkaTimeoutError, NetworkError, PartialFailure, ProtocolMismatch
@@ -357,8 +357,12 @@ async def first_peer(routes: "Routes") -> None:
 
 
 def where_to_look(exit_code: int) -> str:
-    """The end of a sentence for who has not said where the cluster is, and finds nobody."""
-    return "; -b HOST:PORT names another" if exit_code == UNREACHABLE and not session().is_told else ""
+    """The end of a sentence for who finds nobody: what to do about it."""
+    if exit_code != UNREACHABLE:
+        return ""
+    if (found := session().found().get(SERVERS)) is not None:
+        return f"; is a broker running there? The address comes from {found.source}"
+    return "; `ottla start` starts a broker, -b HOST:PORT names another"
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -67,11 +67,6 @@ class Session:
         found = self.found().get(SERVERS)
         return DEFAULT_SERVER if found is None else found.value
 
-    @property
-    def is_told(self) -> bool:
-        """Has anybody said where the cluster is?"""
-        return SERVERS in self.found()
-
     def found(self) -> dict[str, Found]:
         """Every setting that somebody has said something about, under our own names."""
         if self._found is None:

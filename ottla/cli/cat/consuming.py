@@ -7,7 +7,6 @@ group has committed.
 import re
 import time
 from collections.abc import Callable, Collection
-from typing import Any
 
 import click
 
@@ -15,6 +14,7 @@ from ottla.cli.cat.command import say
 from ottla.cli.cat.printing import Over, encoder, until
 from ottla.cli.cat.wanted import GROUP, Wanted
 from ottla.cli.cat.words import BEGINNING, END, STORED
+from ottla.cli.reading.choice import grouped, started
 from ottla.cli.reading.encoders import for_terminal
 from ottla.cli.reading.output import Output
 from ottla.cli.reading.reading import Interrupts, Reading, Wish
@@ -26,15 +26,13 @@ from ottla.cli.targets import END as AT_END
 from ottla.cli.targets import START as AT_START
 from ottla.cli.targets import Partitions, Span, Target, places_of
 from ottla.client import Consumer, RebalanceListener
-from ottla.client.consumer.config import ConsumerConfig
-from ottla.core.errors import ConfigError, KafkaError, ProtocolError
+from ottla.core.errors import KafkaError, ProtocolError
 from ottla.core.ids import TopicPartition
 
 _MS = 1000
 _CLOSE_SECONDS_MAX = 5.0
 _PATIENCE_MIN = 1.0
 _LOOK_SECONDS = 0.1
-_COMMIT_MS = 1000
 
 
 def consume(wanted: Wanted) -> int:
@@ -106,7 +104,7 @@ def _begin(wanted: Wanted, consumer: Consumer, reading: Reading, places: list[To
         return
     parts = [each if _is_pattern(each) else f"^{re.escape(each)}$" for each in wanted.topics]
     try:
-        consumer.subscribe((), re.compile("|".join(f"(?:{each})" for each in parts)), listener)
+        consumer.subscribe((), re.compile("|".join(map(grouped, parts))), listener)
     except re.error as error:
         raise click.UsageError(f"{' '.join(wanted.topics)}: no regular expression: {error}") from None
 
@@ -145,33 +143,14 @@ def _reset() -> str:
 
 
 def _consumer(wanted: Wanted) -> Consumer:
-    limit_ms = max(1, int((session().timeout or DEFAULT_TIMEOUT) * _MS))
     group = wanted.group
     if wanted.mode != GROUP and wanted.start.name == STORED:
         named = session().found().get("group.id")
         if named is None:
             raise click.UsageError("-o stored is where a group has committed: name it with -X group.id=GROUP")
         group = named.value
-    defaults = {
-        "isolation.level": "read_committed",
-        "auto.commit.interval.ms": _COMMIT_MS,
-        "max.poll.records": 1000,
-    }
-    said: dict[str, Any] = {
-        "group.id": group,
-        "allow.auto.create.topics": False,
-        "default.api.timeout.ms": limit_ms,
-        "socket.connection.setup.timeout.ms": limit_ms,
-        "auto.offset.reset": _reset() if wanted.mode == GROUP else "earliest",
-        "key.deserializer": None,
-        "value.deserializer": None,
-    }
-    if wanted.mode != GROUP:
-        said["enable.auto.commit"] = False
-    try:
-        return Consumer(**{**defaults, **session().settings(ConsumerConfig), **said})
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    said = {} if wanted.mode == GROUP else {"enable.auto.commit": False}
+    return started(group, _reset() if wanted.mode == GROUP else "earliest", {}, said)
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -221,11 +200,13 @@ class Ends:
         self._due = self._now() + _LOOK_SECONDS
         reached = []
         for place, position in self._consumer.positions().items():
-            end = self._consumer.highwater(place)
-            stop = self._stretches.stops.get(place, end)
+            stop = self._stretches.stops.get(place)
+            if stop is None and self._consumer.lag(place) == 0:  # also before a transaction that is open
+                stop = position
             if stop is not None and position >= stop and self._said.get(place) != stop:
                 self._said[place] = stop
-                what = "end of" if end is None or stop >= end else "stop timestamp for"
+                is_early = self._stretches.has_stop and stop < (self._consumer.highwater(place) or 0)
+                what = "stop timestamp for" if is_early else "end of"
                 reached.append(f"Reached {what} topic {place.topic} [{place.partition}] at offset {stop}")
         for index, sentence in enumerate(reached, 1):
             say(f"{sentence}: exiting" if left == 0 and index == len(reached) else sentence)

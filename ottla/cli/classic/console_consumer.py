@@ -1,20 +1,21 @@
 """`kafka-console-consumer`: records of a topic on stdout.
 
 Without --group it reads all partitions by itself, where Apache's makes up a group for the time being. With one, it
-commits what was printed. In the end it says on stderr how many messages there were.
+commits what was printed. In the end it says on stderr how many messages there were. A broker that cannot be reached is
+said at once, and tried again for a minute; with --timeout-ms no longer than that, or five seconds.
 """
 
 import argparse
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.classic.admin_parser import AdminParser, servers_in
 from ottla.cli.classic.java import Illegal, exception_text, hash_ordered
 from ottla.cli.classic.parser import Refused
-from ottla.cli.classic.running import Tool, client_settings
+from ottla.cli.classic.running import Tool, client_settings, pairs_of, settings_file
 from ottla.core.errors import ConfigError, KafkaError, OttlaError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _PLACES = {"earliest": "earliest", "latest": "latest"}
 _GLANCE_MS = 500  # how often it looks whether somebody still reads what it prints
 _AT_A_TIME = 500
 _MS = 1000
+_START_MS_MIN, _START_MS_MAX = 5000, 60_000  # how long to look for a broker, whatever --timeout-ms says
 _DEPRECATED = {
     "property": "formatter-property",
     "consumer-property": "command-property",
@@ -171,31 +173,13 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         said["auto.offset.reset"] = "earliest"
     if options.isolation_level is not None:
         said["isolation.level"] = options.isolation_level
-    defaults = {"client.id": "console-consumer"}
+    defaults: dict[str, Any] = {"client.id": "console-consumer"}
+    if options.timeout_ms is not None and options.timeout_ms < _START_MS_MAX:
+        defaults["default.api.timeout.ms"] = max(options.timeout_ms, _START_MS_MIN)
     more = {"group.id": ids[0] if ids else None, "key.deserializer": None, "value.deserializer": None}
     return (
         defaults | client_settings(ConsumerConfig, said, **more) | {"bootstrap.servers": servers_in(options)}
     )
-
-
-def settings_file(path: str | None) -> dict[str, str]:
-    """What a properties file says, under the names that it uses."""
-    from ottla.core.properties import parse_properties
-
-    if path is None:
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            return dict(parse_properties(file.read(), path))
-    except FileNotFoundError:
-        raise Illegal(f"java.nio.file.NoSuchFileException: {path}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not a text in UTF-8") from None
-
-
-def pairs_of(words: list[str]) -> dict[str, str]:
-    """`key=value`; without a value it is empty."""
-    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def _format(options: argparse.Namespace) -> "Format":
@@ -220,19 +204,21 @@ def _format(options: argparse.Namespace) -> "Format":
 
 def _consume(options: argparse.Namespace, settings: Mapping[str, Any], format: "Format") -> int:
     from ottla.cli.reading.reading import Interrupts
+    from ottla.cli.reading.remarks import remarks
     from ottla.client import Consumer
 
-    consumer = Consumer(**settings)
-    printing = _Printing(consumer, format, options)
-    try:
-        with Interrupts(consumer.wakeup).noted():
-            _choose(consumer, options)
-            printing.run()
-    finally:
+    with remarks("kafka-console-consumer", is_quiet=False) as said:
+        consumer = Consumer(**settings)
+        printing = _Printing(consumer, format, options, said.relieve)
         try:
-            consumer.close()
+            with Interrupts(consumer.wakeup).noted():
+                _choose(consumer, options)
+                printing.run()
         finally:
-            print(f"Processed a total of {printing.count} messages", file=sys.stderr)
+            try:
+                consumer.close()
+            finally:
+                print(f"Processed a total of {printing.count} messages", file=sys.stderr)
     return 0
 
 
@@ -255,6 +241,8 @@ def _choose(consumer: "Consumer", options: argparse.Namespace) -> None:
 
 
 def _pattern(options: argparse.Namespace) -> "re.Pattern[str]":
+    from ottla.cli.reading.choice import grouped
+
     text = options.include
     if text is None:
         text = (options.whitelist or options.blacklist).replace(",", "|").strip("\"' ")
@@ -262,16 +250,24 @@ def _pattern(options: argparse.Namespace) -> "re.Pattern[str]":
         re.compile(text)
     except re.error as error:
         raise Illegal(f"{text} is no regular expression: {error}") from None
-    return re.compile(f"(?!(?:{text})\\Z).*\\Z" if options.blacklist is not None else f"(?:{text})\\Z")
+    part = grouped(text)
+    return re.compile(f"(?!{part}\\Z).*\\Z" if options.blacklist is not None else f"{part}\\Z")
 
 
 class _Printing:
     """Records, printed one by one until it is enough."""
 
-    def __init__(self, consumer: "Consumer", format: "Format", options: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        consumer: "Consumer",
+        format: "Format",
+        options: argparse.Namespace,
+        relieved: Callable[[], object],
+    ) -> None:
+        """`relieved` is called when records come."""
         from ottla.cli.reading.output import Output
 
-        self._consumer, self._format = consumer, format
+        self._consumer, self._format, self._relieved = consumer, format, relieved
         self._output = Output()
         limit = options.max_messages
         self._limit = None if limit is None or limit < 0 else limit
@@ -287,6 +283,7 @@ class _Printing:
                 _GLANCE_MS if self._timeout_ms is None else self._wait_ms(heard), self._room()
             )
             if found:
+                self._relieved()
                 self._print(found)
                 heard = time.monotonic()
             else:

@@ -1,7 +1,8 @@
 """`kafka-console-producer`: lines of stdin as records.
 
-A record that cannot be delivered is reported on stderr, and the rest goes on: the exit code is 0 all the same, as it is
-with Apache's. With --sync each record is waited for, and the first that fails ends it with 1.
+A record that cannot be delivered is reported on stderr, and the rest goes on. The exit code is 1 then, where Apache's
+says 0: nobody shall take what was lost for written. With --sync each record is waited for, and the first that fails
+ends it.
 """
 
 import argparse
@@ -9,14 +10,17 @@ import asyncio
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.cli.classic.admin_parser import AdminParser
 from ottla.cli.classic.console_producer_lines import LineCutter, LineReader, Parsed
 from ottla.cli.classic.java import Illegal
 from ottla.cli.classic.parser import Refused
-from ottla.cli.classic.running import Tool, client_settings, servers_of
+from ottla.cli.classic.running import Tool, client_settings, meet, pairs_of, servers_of, settings_file
 from ottla.core.errors import ConfigError, KafkaError, OttlaError
+
+if TYPE_CHECKING:
+    from ottla.client.producer.producer import AsyncProducer
 
 _LINE_READERS = {"org.apache.kafka.tools.LineMessageReader", "kafka.tools.ConsoleProducer$LineMessageReader"}
 _CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
@@ -117,32 +121,8 @@ def _reader(options: argparse.Namespace) -> LineReader:
         raise Illegal(
             f"java.lang.ClassNotFoundException: {name}\nOnly Apache's own line reader is known here."
         )
-    properties = properties_in(options.reader_config) | _pairs(options.reader_property or options.property)
+    properties = settings_file(options.reader_config) | pairs_of(options.reader_property or options.property)
     return LineReader(properties)
-
-
-def properties_in(path: str | None) -> dict[str, str]:
-    """A file of settings as it is, with Java's complaint if there is none."""
-    from ottla.core.properties import parse_properties
-
-    if path is None:
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            return dict(parse_properties(file.read(), path))
-    except FileNotFoundError:
-        raise Illegal(f"java.nio.file.NoSuchFileException: {path}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not a text in UTF-8") from None
-
-
-def _pairs(words: list[str]) -> dict[str, str]:
-    """`key=value`; without a value it is empty."""
-    found = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        found[name] = value
-    return found
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -150,8 +130,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     from ottla.cli.synonyms import translated
     from ottla.client.producer.config import ProducerConfig, producer_config
 
-    said = properties_in(options.command_config or getattr(options, "producer.config"))
-    said |= _pairs(options.command_property or options.producer_property)
+    said = settings_file(options.command_config or getattr(options, "producer.config"))
+    said |= pairs_of(options.command_property or options.producer_property)
     for name, (key, _, _) in _OPTIONS.items():
         if (value := getattr(options, name.lstrip("-").replace("-", "_"))) is not None:
             said[key] = str(value)
@@ -180,20 +160,23 @@ def check_choices(said: dict[str, str]) -> None:
 
 async def _produce(options: argparse.Namespace, reader: LineReader, settings: dict[str, Any]) -> int:
     from ottla.cli.sending.inputs import Input
+    from ottla.client.producer.config import producer_config
     from ottla.client.producer.producer import AsyncProducer
 
+    await meet(producer_config(settings))
     source, cutter = Input(), LineCutter()
     prompts = source.is_terminal and sys.stdout.isatty()
     async with AsyncProducer(**settings) as producer:
+        sending = _Sending(producer, options.topic, is_sync=options.sync)
         _prompt(prompts)
         while data := await source.read():
             for line in cutter.cut(data):
-                await _send(producer, options, reader.record_of(line))
+                await sending.send(reader.record_of(line))
                 _prompt(prompts)
         for line in cutter.last():
-            await _send(producer, options, reader.record_of(line))
+            await sending.send(reader.record_of(line))
         await producer.flush()
-    return 0
+    return 1 if sending.has_lost else 0
 
 
 def _prompt(is_wanted: bool) -> None:
@@ -202,26 +185,34 @@ def _prompt(is_wanted: bool) -> None:
         sys.stdout.flush()
 
 
-async def _send(producer: Any, options: argparse.Namespace, record: Parsed) -> None:
-    try:
-        delivery = await producer.send(options.topic, record.value, record.key, record.headers)
-        if options.sync:
-            await delivery
-        else:
-            delivery.add_errback(_undelivered, options.topic, record)
-    except KafkaError as error:
-        if options.sync:
-            raise
-        _undelivered(options.topic, record, error)
+class _Sending:
+    """Sends records, and says of each that cannot be delivered that it was not."""
 
+    def __init__(self, producer: "AsyncProducer", topic: str, *, is_sync: bool) -> None:
+        self._producer, self._topic, self._is_sync = producer, topic, is_sync
+        self.has_lost = False
 
-def _undelivered(topic: str, record: Parsed, error: Exception) -> None:
-    key = "null" if record.key is None else f"{len(record.key)} bytes"
-    value = "null" if record.value is None else f"{len(record.value)} bytes"
-    sys.stderr.write(
-        f"ERROR Error when sending message to topic {topic} with key: {key}, value: {value} with error: {error}\n"
-    )
-    sys.stderr.flush()
+    async def send(self, record: Parsed) -> None:
+        try:
+            delivery = await self._producer.send(self._topic, record.value, record.key, record.headers)
+            if self._is_sync:
+                await delivery
+            else:
+                delivery.add_errback(self._undelivered, record)
+        except KafkaError as error:
+            if self._is_sync:
+                raise
+            self._undelivered(record, error)
+
+    def _undelivered(self, record: Parsed, error: Exception) -> None:
+        self.has_lost = True
+        key = "null" if record.key is None else f"{len(record.key)} bytes"
+        value = "null" if record.value is None else f"{len(record.value)} bytes"
+        sys.stderr.write(
+            f"ERROR Error when sending message to topic {self._topic} with key: {key}, value: {value} with error: "
+            f"{error}\n"
+        )
+        sys.stderr.flush()
 
 
 def configuration_exception(error: Exception) -> str:

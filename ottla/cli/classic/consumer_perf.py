@@ -5,6 +5,7 @@ wanted. Time to join the group is counted by itself, and the rest is time to fet
 """
 
 import argparse
+import asyncio
 import random
 import re
 import sys
@@ -14,10 +15,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.cli.classic.admin_parser import AdminParser, servers_in
-from ottla.cli.classic.console_consumer import OptionsParser, pairs_of, settings_file
+from ottla.cli.classic.console_consumer import OptionsParser
 from ottla.cli.classic.java import Illegal, exception_text
 from ottla.cli.classic.parser import Refused
-from ottla.cli.classic.running import Tool, client_settings
+from ottla.cli.classic.running import Tool, client_settings, meet, pairs_of, print_metrics, settings_file
 from ottla.client.listener import RebalanceListener
 from ottla.core.errors import ConfigError, KafkaError
 from ottla.core.ids import TopicPartition
@@ -178,14 +179,18 @@ class _Joining(RebalanceListener):
 
 
 def _measure(options: argparse.Namespace, settings: dict[str, Any], pattern: str) -> None:
+    from ottla.cli.reading.choice import grouped
     from ottla.client import Consumer
+    from ottla.client.consumer.config import ConsumerConfig
+    from ottla.client.settings import read_settings
 
+    asyncio.run(meet(read_settings(ConsumerConfig, settings)))
     with Consumer(**settings) as consumer:
         joining = _Joining()
         if options.topic is not None:
             consumer.subscribe([options.topic], listener=joining)
         else:
-            consumer.subscribe(pattern=f"(?:{options.include})\\Z", listener=joining)
+            consumer.subscribe(pattern=f"{grouped(options.include)}\\Z", listener=joining)
         started = time.time()
         read = _read(consumer, joining, options, pattern)
         if not options.show_detailed_stats:
@@ -194,7 +199,7 @@ def _measure(options: argparse.Namespace, settings: dict[str, Any], pattern: str
                 f"{_date(started, pattern)}, {_date(now, pattern)}, {rates(_Read(0, 0, 0), read, now - started)}"
             )
         if options.print_metrics:
-            _print_metrics(consumer.metrics(), settings["client.id"])
+            print_metrics("consumer", consumer.metrics(), settings["client.id"])
 
 
 def _read(consumer: "Consumer", joining: _Joining, options: argparse.Namespace, pattern: str) -> _Read:
@@ -238,18 +243,6 @@ def rates(before: _Read, now: _Read, seconds: float) -> str:
         f"{now.size / _MB:.4f}, {per(size / _MB, seconds)}, {now.records}, {per(count, seconds)}, "
         f"{joining_ms}, {fetching_ms}, {per(size / _MB, fetching)}, {per(count, fetching)}"
     )
-
-
-def _print_metrics(metrics: dict[str, int], client_id: str) -> None:
-    """In the shape that Apache's tools give theirs. The names are those of this client."""
-    named = {
-        f"consumer-metrics:{name.replace('_', '-')}:{{client-id={client_id}}}": value
-        for name, value in metrics.items()
-    }
-    width = max(map(len, named))
-    print(f"\n{'Metric Name':<{width}}   Value")
-    for name, value in sorted(named.items()):
-        print(f"{name:<{width}} : {value:.3f}")
 
 
 def _failure(error: Exception) -> None:

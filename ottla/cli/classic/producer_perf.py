@@ -13,10 +13,10 @@ from typing import Any
 
 from ottla.cli.classic.argparse4j import Argparse4jParser, float_, integer, long
 from ottla.cli.classic.argparse4j_text import help_text
-from ottla.cli.classic.console_producer import SERVERS, check_choices, configuration_exception, properties_in
+from ottla.cli.classic.console_producer import SERVERS, check_choices, configuration_exception
 from ottla.cli.classic.java import Illegal, exception_text
 from ottla.cli.classic.producer_perf_stats import Stats, Throttle, steady_state
-from ottla.cli.classic.running import Tool, client_settings
+from ottla.cli.classic.running import Tool, client_settings, meet, print_metrics, settings_file
 from ottla.core.errors import ConfigError
 
 _ABOUT = (
@@ -200,7 +200,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     from ottla.cli.synonyms import translated
     from ottla.client.producer.config import ProducerConfig, producer_config
 
-    said = properties_in(options.command_config or options.producer_config)
+    said = settings_file(options.command_config or options.producer_config)
     for word in options.command_property or options.producer_props or []:
         name, equals, value = word.partition("=")
         if not equals:
@@ -229,8 +229,10 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 async def _measure(
     options: argparse.Namespace, settings: dict[str, Any], payload: Callable[[int], bytes]
 ) -> None:
+    from ottla.client.producer.config import producer_config
     from ottla.client.producer.producer import AsyncProducer
 
+    await meet(producer_config(settings))
     count, warmup = options.num_records, max(0, options.warmup_records)
     if warmup:
         print(
@@ -263,7 +265,7 @@ async def _measure(
     if steady is not None:
         print(steady_state(steady), flush=True)
     if options.print_metrics:
-        _print_metrics(metrics, str(settings["client.id"]))
+        print_metrics("producer", metrics, str(settings["client.id"]))
 
 
 async def _send(producer: Any, topic: str, values: list[bytes], watching: list[Stats]) -> None:
@@ -316,17 +318,6 @@ class _Transactions:
         if self._began is not None:
             await self._producer.commit_transaction()
             self._began = None
-
-
-def _print_metrics(metrics: dict[str, int], client_id: str) -> None:
-    names = {
-        f"producer-metrics:{name.replace('_', '-')}:{{client-id={client_id}}}": value
-        for name, value in metrics.items()
-    }
-    width = max(map(len, names))
-    print(f"\n{'Metric Name':<{width}}   Value")
-    for name, value in sorted(names.items()):
-        print(f"{name:<{width}} : {value:.3f}")
 
 
 def _failure(error: Exception) -> None:

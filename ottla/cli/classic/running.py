@@ -9,10 +9,14 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ottla.cli.classic.java import Illegal
 from ottla.cli.classic.parser import ClassicParser, Refused
 from ottla.core.errors import ConfigError, OttlaError
+
+if TYPE_CHECKING:
+    from ottla.client.config import ClientConfig
 
 T = TypeVar("T")
 KAFKA_VERSION = "4.3.1"
@@ -76,15 +80,31 @@ def run_tool(tool: Tool, name: str, words: list[str]) -> int:
 def read_properties(path: str | None) -> dict[str, str]:
     """A file such as --command-config names, under our own names of settings."""
     from ottla.cli.synonyms import translated
+
+    return translated(_properties(path)) if path is not None else {}
+
+
+def settings_file(path: str | None) -> dict[str, str]:
+    """The same under the names that the file uses, with Java's complaint if there is none."""
+    try:
+        return _properties(path) if path is not None else {}
+    except FileNotFoundError:
+        raise Illegal(f"java.nio.file.NoSuchFileException: {path}") from None
+
+
+def _properties(path: str) -> dict[str, str]:
     from ottla.core.properties import parse_properties
 
-    if path is None:
-        return {}
     try:
         with open(path, encoding="utf-8") as file:
-            return translated(parse_properties(file.read(), path))
+            return dict(parse_properties(file.read(), path))
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not a text in UTF-8") from None
+
+
+def pairs_of(words: list[str]) -> dict[str, str]:
+    """`key=value`; without a value it is empty."""
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def assignments(words: list[str]) -> dict[str, str]:
@@ -117,6 +137,17 @@ def client_settings(cls: Any, settings: Mapping[str, str], **more: object) -> di
     return {key: value for key, value in settings.items() if key in cls.keys} | more
 
 
+async def meet(config: "ClientConfig") -> None:
+    """Return if there is a broker. Where nobody is, that is said at once, and not after a minute."""
+    from ottla.client.cluster import Cluster
+
+    cluster = Cluster(config)
+    try:
+        await cluster.any_peer()
+    finally:
+        await cluster.close()
+
+
 def with_admin(
     servers: str, config: str | None, work: Callable[[Any], Coroutine[Any, Any, T]], timeout_ms: int = 60_000
 ) -> T:
@@ -134,9 +165,21 @@ def with_admin(
     async def connected() -> T:
         routes = Routes(read_settings(AdminConfig, settings))
         try:
-            await routes.cluster.any_peer()  # where nobody is, that is said at once, and not after a minute
+            await routes.cluster.any_peer()  # as in `meet`, and the connection stays
             return await work(Admin(routes))
         finally:
             await routes.cluster.close()
 
     return asyncio.run(connected())
+
+
+def print_metrics(kind: str, metrics: Mapping[str, int], client_id: str) -> None:
+    """In the shape that Apache's tools give theirs. The names are those of this client."""
+    named = {
+        f"{kind}-metrics:{name.replace('_', '-')}:{{client-id={client_id}}}": value
+        for name, value in metrics.items()
+    }
+    width = max(map(len, named))
+    print(f"\n{'Metric Name':<{width}}   Value")
+    for name, value in sorted(named.items()):
+        print(f"{name:<{width}} : {value:.3f}")

@@ -5,7 +5,7 @@ for ever also reads those that come to be.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -21,6 +21,7 @@ from ottla.core.ids import TopicPartition
 
 _MS = 1000
 _COMMIT_MS = 1000
+_FETCH_MS = 1000  # a fetch may lie with a broker for half of that
 _FLAGS = re.compile(r"(?s)(?:\(\?([aiLmsux]+)\))?(.*)")
 _METADATA_MS = 10_000  # how soon a partition is read that came to be
 
@@ -89,30 +90,31 @@ def _matching(pattern: re.Pattern[str]) -> Any:
 
 def consumer_of(group: str | None, span: Span, isolation: str | None) -> Consumer:
     """One that reads as the session says. Raises UsageError for settings that make no sense, and KafkaError."""
-    try:
-        return Consumer(**_settings(group, span, isolation))
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    # Without a group, what comes to be later is new from its start; and so is what is left when records expire.
+    reset = "latest" if group is not None and span.start.end == END else "earliest"
+    said = {} if isolation is None else {"isolation.level": isolation}
+    return started(group, reset, {"metadata.max.age.ms": _METADATA_MS}, said)
 
 
-def _settings(group: str | None, span: Span, isolation: str | None) -> dict[str, Any]:
+def started(group: str | None, reset: str, defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Consumer:
+    """The same where `said` goes before the session's settings, and `defaults` behind them."""
     limit_ms = max(1, int((session().timeout or DEFAULT_TIMEOUT) * _MS))
-    defaults = {
+    behind = {
         "isolation.level": "read_committed",
-        "metadata.max.age.ms": _METADATA_MS,
         "auto.commit.interval.ms": _COMMIT_MS,
         "max.poll.records": 1000,
+        "request.timeout.ms": limit_ms + _FETCH_MS,
     }
-    said = {
+    before = {
         "group.id": group,
         "allow.auto.create.topics": False,
         "default.api.timeout.ms": limit_ms,
         "socket.connection.setup.timeout.ms": limit_ms,
-        # Without a group, what comes to be later is new from its start; and so is what is left when records expire.
-        "auto.offset.reset": "latest" if group is not None and span.start.end == END else "earliest",
+        "auto.offset.reset": reset,
         "key.deserializer": None,
         "value.deserializer": None,
     }
-    if isolation is not None:
-        said["isolation.level"] = isolation
-    return {**defaults, **session().settings(ConsumerConfig), **said}
+    try:
+        return Consumer(**{**behind, **defaults, **session().settings(ConsumerConfig), **before, **said})
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None

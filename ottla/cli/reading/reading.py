@@ -21,10 +21,11 @@ from ottla.cli.reading.output import Output
 from ottla.cli.reading.progress import Shows
 from ottla.cli.reading.remarks import Remarks
 from ottla.cli.reading.stretches import Stretches
+from ottla.cli.remote import NOT_FOUND, Failed
 from ottla.client import Consumer, RebalanceListener
-from ottla.client.errors import WakeupError
+from ottla.client.errors import CommitFailedError, WakeupError
 from ottla.client.records import ConsumerRecord
-from ottla.core.errors import KafkaError
+from ottla.core.errors import KafkaError, RetriableError
 from ottla.core.ids import TopicPartition
 
 AT_A_TIME = 1000
@@ -97,10 +98,29 @@ class Reading(RebalanceListener):
                 self._print(found)
             else:
                 self._output.check()
-                if self._stretches.is_bounded and now - heard > self._patience:
+                if now - heard > self._patience:
                     heard = now
                     with contextlib.suppress(KafkaError):  # it stays as it is, then
-                        self._stretches.look_again()
+                        self._look_again(remarks)
+        self._commit()
+
+    def _look_again(self, remarks: Remarks) -> None:
+        """Nothing has come for a while: perhaps it never will. What has an end does not wait for a topic that is gone;
+        what has none may see it come again."""
+        for topic in sorted({each.topic for each in self._held}):
+            if self._consumer.partitions_for_topic(topic) is None:
+                gone = f"there is no topic {topic!r} any more: somebody has deleted it"
+                if self._stretches.is_bounded:
+                    raise Failed(gone, NOT_FOUND)
+                remarks.note(gone)
+        if self._stretches.is_bounded:
+            self._stretches.look_again()
+
+    def _commit(self) -> None:
+        """Closing would do it too, but nobody would fail who must not."""
+        if self._has_group and self._consumer.config.enable_auto_commit:
+            with contextlib.suppress(CommitFailedError, RetriableError):  # tried once more by closing
+                self._consumer.commit()
 
     def _at_a_time(self) -> int:
         if self._wish.count_max is None or self._wish.pattern is not None:

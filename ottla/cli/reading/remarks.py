@@ -18,9 +18,12 @@ class Remarks(logging.Handler):
         self._is_said = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.note(record.getMessage())
+
+    def note(self, sentence: str) -> None:
         if not self._is_said and not self._is_silent:
             self._is_said = True
-            say(f"{self._who}: {printable(record.getMessage())}; it goes on as soon as that is over")
+            say(f"{self._who}: {printable(sentence)}; it goes on as soon as that is over")
 
     def relieve(self) -> None:
         self._is_said = False

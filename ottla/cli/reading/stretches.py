@@ -23,7 +23,12 @@ class Stretches:
 
     @property
     def is_bounded(self) -> bool:
-        return self._ends or self._span.stop is not None
+        return self._ends or self.has_stop
+
+    @property
+    def has_stop(self) -> bool:
+        """Whether it was said where to end: that may be before the end of a log."""
+        return self._span.stop is not None
 
     def begin(self, partitions: Collection[TopicPartition]) -> None:
         """Go to where these are to be read from, and note where they are done. Asks brokers."""

@@ -123,6 +123,14 @@ def test_what_is_no_regular_expression_is_refused(consume, topic):
     assert code == 2 and "no regular expression" in err
 
 
+def test_flags_of_a_pattern_hold_for_that_pattern(consume, send, topic):
+    send(topic, b"tea")
+    flagged = f"(?i){topic.upper()}"
+    assert consume("--regex", "no-such", flagged, "-e") == (0, b"tea\n", "")
+    assert consume("--regex", flagged, topic.upper(), "-e") == (0, b"tea\n", "")
+    assert consume("--regex", "(?i)no-such", topic.upper(), "-e")[0] == 4
+
+
 # --- where it begins and ends -----------------------------------------------------------------------------------------
 
 
@@ -270,6 +278,20 @@ def test_partitions_by_hand_are_committed_too(consume, committed, ten):
     assert consume(ten, "-g", f"{ten}-g", "-p", "0", "-n", "3")[1] == b"0\n1\n2\n"
     assert committed(f"{ten}-g", ten) == 3
     assert consume(ten, "-g", f"{ten}-g", "-p", "0", "-n", "1")[1] == b"3\n"
+
+
+def test_a_commit_that_is_refused_is_a_failure(consume, broker, ten):
+    broker.faults.fail_next("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=2)
+    try:
+        code, out, err = consume(ten, "-g", "readers-refused", "-n", "4")
+    finally:
+        broker.faults.clear()
+    assert (code, out) == (5, b"0\n1\n2\n3\n") and "GROUP_AUTHORIZATION_FAILED" in err
+
+
+def test_a_group_has_a_name(consume, ten):
+    code, out, err = consume(ten, "-g", "", "-e")
+    assert (code, out) == (2, b"") and "must not be empty" in err
 
 
 # --- as a process -----------------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_all_means_every_group_of_consumers(ottla):
 def test_a_group_that_nobody_knows_is_not_found(ottla):
     ran = ottla("group", "lag", "biling")
     assert (ran.code, ran.out) == (4, "")
-    assert ran.err == "ottla: GROUP_ID_NOT_FOUND: group 'biling': There is no such group.\n"
+    assert ran.err.startswith("ottla: there is no group 'biling'; did you mean 'billing'")
 
 
 def test_one_unknown_group_among_others_is_a_part_that_failed(ottla):

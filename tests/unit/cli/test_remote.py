@@ -342,5 +342,16 @@ def test_who_has_not_said_where_the_cluster_is_hears_how(capsys, monkeypatch, tm
     for words in (["topic", "ls"], ["topic", "describe", "orders"]):
         assert main(words) == 6
         assert capsys.readouterr().err == (
-            "ottla: cannot connect to 127.0.0.1:1: Connection refused; -b HOST:PORT names another\n"
+            "ottla: cannot connect to 127.0.0.1:1: Connection refused; `ottla start` starts a broker, "
+            "-b HOST:PORT names another\n"
+        )
+
+
+def test_who_has_said_where_the_cluster_is_hears_how(capsys, monkeypatch):
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    for words in (["topic", "ls"], ["topic", "describe", "orders"]):
+        assert main(words) == 6
+        assert capsys.readouterr().err == (
+            "ottla: cannot connect to 127.0.0.1:1: Connection refused; is a broker running there? The address comes "
+            "from the environment\n"
         )

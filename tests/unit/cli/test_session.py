@@ -211,11 +211,3 @@ def test_a_command_may_have_a_quiet_of_its_own():
     def check(as_json: bool, quiet: bool) -> None: ...
 
     assert [each.help for each in check.params if "--quiet" in each.opts] == ["Means more."]
-
-
-def test_it_is_known_whether_anybody_said_where_the_cluster_is():
-    made = Session()
-    assert not made.is_told
-    made = Session()
-    made.bootstrap_server = DEFAULT_SERVER
-    assert made.is_told

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from ottla.cli.inspection.times import time_of
-from ottla.cli.targets import END, START, Span, Target, span_of, target_of
+from ottla.cli.targets import END, START, Partitions, Span, Target, partitions_of, span_of, target_of
 
 SEVEN, EIGHT = (time_of(f"2026-11-15T0{hour}:00") for hour in (7, 8))
 BEGINNING, LAST = Target(end=START), Target(end=END)
@@ -70,3 +70,11 @@ def test_a_span_may_have_colons_in_its_times(text, start, stop):
 def test_a_span_that_makes_no_sense_is_refused():
     with pytest.raises(click.UsageError, match="'here:there' is no place"):
         span_of("here:there")
+
+
+def test_partitions_are_numbers_behind_a_colon():
+    assert partitions_of("orders") == Partitions("orders", None)
+    assert partitions_of("orders:3,1,3") == Partitions("orders", (1, 3))
+    for text in ("orders:", "orders:x", "orders:-1", "orders:1,", f"orders:{2**31}", f"orders:{'9' * 5000}"):
+        with pytest.raises(click.UsageError, match="names no partitions"):
+            partitions_of(text)

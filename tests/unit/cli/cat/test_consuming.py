@@ -86,6 +86,22 @@ def test_p_reads_one_partition(cat):
     )
 
 
+def test_before_a_transaction_that_is_open_is_the_end(cat, broker):
+    broker.create_topic("open", 1)
+    servers = broker.bootstrap_server
+    with Producer(bootstrap_servers=servers, transactional_id="open") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("open", b"tea")
+        producer.flush()
+        assert cat("-C", "-t", "open", "-e") == (
+            0,
+            b"",
+            "% Reached end of topic open [0] at offset 0: exiting\n",
+        )
+        producer.abort_transaction()
+
+
 def test_the_time_to_stop_is_said(cat):
     said = cat("-C", "-t", "tea", "-o", f"e@{TIME + 2000}")[2]
     assert said == "% Reached stop timestamp for topic tea [0] at offset 2: exiting\n"

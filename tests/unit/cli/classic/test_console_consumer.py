@@ -136,3 +136,16 @@ def test_a_reader_that_hangs_up_ends_it(server):
         process.stdout.close()
         assert process.wait(_SECONDS) == 1
         assert process.stderr.read() == b"Processed a total of 4 messages\n"
+
+
+def test_a_broker_that_is_not_there_is_said_at_once():
+    with start("127.0.0.1:1", "--topic", "orders") as process:
+        assert process.stderr.readline().startswith(
+            b"ottla: kafka-console-consumer: cannot connect to 127.0.0.1:1: "
+        )
+        process.send_signal(signal.SIGINT)
+        assert process.wait(_SECONDS) == 130
+
+
+def test_flags_of_a_pattern_are_those_of_java(run):
+    assert run("--include (?i)ORDERS --from-beginning --max-messages 1")[:2] == (0, b"tea\n")
