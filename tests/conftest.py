@@ -6,6 +6,7 @@ them, and is where the rare ones are found; what it finds becomes a test of its 
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -16,10 +17,21 @@ settings.register_profile("explore", derandomize=False)
 settings.load_profile("explore" if os.environ.get("OTTLA_EXPLORE") else "same")
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control starts what runs in the background like this, and children would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(autouse=True)
-def _the_client_is_heard() -> Iterator[None]:
-    """Commands run in the process of a test, and silence the client's log: they say themselves what went wrong."""
-    logger = logging.getLogger("ottla.client")
-    level = logger.level
+def _logs_are_as_they_were() -> Iterator[None]:
+    """Commands run in the process of a test: they silence the client, and log to a stderr that is gone later."""
+    _forget()
     yield
-    logger.setLevel(level)
+    _forget()
+
+
+def _forget() -> None:
+    logging.getLogger("ottla.client").setLevel(logging.NOTSET)
+    for logger in map(logging.getLogger, (None, "ottla.client", "ottla.network")):
+        for handler in [each for each in logger.handlers if type(each) is logging.StreamHandler]:
+            logger.removeHandler(handler)

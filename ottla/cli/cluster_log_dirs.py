@@ -1,6 +1,6 @@
 """`ottla cluster log-dirs`: the directories that brokers keep their logs in, and how full they are.
 
-Exit codes: 0 done, 2 usage, 3 some brokers did not tell, 4 no such broker, 5 not allowed, 6 nobody answers.
+Exit codes: 0 done, 2 usage, 3 some brokers did not tell, 4 no such broker or topic, 5 not allowed, 6 nobody answers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,6 +46,7 @@ def log_dirs(brokers: tuple[int, ...], topics: tuple[str, ...], replicas: bool, 
     """
     from ottla.cli.outcomes import finish, settled, unknown
     from ottla.cli.remote import with_admin
+    from ottla.cli.targets import the_topic
     from ottla.client.admin.log_dirs import describe_log_dirs
 
     async def work(admin: "Admin") -> int:
@@ -53,6 +54,8 @@ def log_dirs(brokers: tuple[int, ...], topics: tuple[str, ...], replicas: bool, 
         for id in brokers:
             if id not in living:
                 raise unknown("broker", str(id), map(str, living))
+        for topic in dict.fromkeys(topics):
+            await the_topic(admin, topic)
         found = await settled(describe_log_dirs(admin, sorted(set(brokers)) or living))
         rows = rows_of(found.done, topics)
         failures = list(found.failures.values())

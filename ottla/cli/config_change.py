@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from ottla.cli.config_units import plain
-from ottla.cli.remote import Admin
+from ottla.cli.remote import Admin, Failed, failed
 from ottla.cli.tables import document, show
 from ottla.client.admin.config_values import AlterConfigOp, AlterConfigOpType, ConfigEntry, ConfigResource
 from ottla.client.admin.configs import describe_configs, incremental_alter_configs
 from ottla.client.errors import PartialFailure
+from ottla.core.errors import KafkaError
 
 _CHANGED = ["key", "operation", "before", "sent", "after"]
 HIDDEN = "[hidden]"
@@ -67,7 +68,7 @@ async def change(
         await incremental_alter_configs(admin, {resource: wanted}, validate_only=dry_run)
     except PartialFailure as error:
         raise next(iter(error.errors.values())) from None
-    after = {} if dry_run else await entries_of(admin, resource)
+    after = {} if dry_run else await _changed(admin, resource)
     rows = [_row(each, before.get(each.name), after.get(each.name)) for each in wanted]
     if as_json:
         document(
@@ -81,6 +82,17 @@ async def change(
     else:
         show(rows, [name for name in _CHANGED if name != "after" or not dry_run])
     return 0
+
+
+async def _changed(admin: Admin, resource: ConfigResource) -> dict[str, ConfigEntry]:
+    """What the settings are now. Whatever goes wrong here, the change has been made, and that is said."""
+    try:
+        return await entries_of(admin, resource)
+    except KafkaError as error:
+        why = failed(error)
+        raise Failed(
+            f"it is changed, but nobody tells how it looks now: {why.message}", why.exit_code
+        ) from error
 
 
 def _row(wanted: AlterConfigOp, before: ConfigEntry | None, after: ConfigEntry | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`ottla config set` and `ottla config unset`: other settings for a topic, a broker, all brokers, a group.
 
-Exit codes: 0 done, 1 refused, 2 usage, 4 no such topic or broker, 5 not allowed, 6 no broker answers.
+Exit codes: 0 done, 1 refused, 2 usage, 4 no such topic, broker or setting to unset, 5 not allowed, 6 no broker answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.config_entity import Entity, entity_arguments, entity_of
-from ottla.cli.config_units import assignment
+from ottla.cli.config_entity import (
+    BROKER_DEFAULT,
+    Entity,
+    check_keys,
+    entity_arguments,
+    entity_of,
+    entries,
+)
+from ottla.cli.config_units import assignments
 from ottla.cli.session import json_option, reach_options
 
 if TYPE_CHECKING:
@@ -43,14 +50,13 @@ def set_(
 
     --json: {"entity", "name", "dry_run", "changes": [{"key", "operation", "before", "sent", "after"}]}.
     """
-    entity, assignments = entity_of(kind, words)
-    sets = dict(map(assignment, assignments))
+    entity, sets = entity_of(kind, words)
     return _change(
         entity,
-        sets,
+        assignments(sets),
         (),
-        dict(map(assignment, append)),
-        dict(map(assignment, subtract)),
+        assignments(append),
+        assignments(subtract),
         dry_run=dry_run,
         as_json=as_json,
     )
@@ -91,6 +97,8 @@ def _change(
 
     async def work(admin: "Admin") -> int:
         await entity.check(admin)
+        if unsets and entity.kind != BROKER_DEFAULT:  # of all brokers, only what is set can be asked for
+            check_keys(entity, unsets, list(await entries(admin, entity)))
         return await change(
             admin, entity.resource, wanted, dry_run=dry_run, as_json=as_json, kind=entity.kind
         )

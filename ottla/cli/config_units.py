@@ -4,11 +4,12 @@ Which settings are times and which are sizes, Kafka says in their names. Everyth
 """
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 
 import click
 
-_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)")
+_AMOUNT = re.compile(r"([0-9]{1,100}(?:\.[0-9]{1,100})?)\s*([A-Za-z]+)")
 _TIMES_MS = {
     "ms": 1,
     "s": 1000,
@@ -57,6 +58,16 @@ def _in_units(key: str, value: str, amount: str, unit: int | None, of_key: int, 
     if count.denominator != 1:
         raise click.UsageError(f"{key}={value} is no whole number in the unit of the setting")
     return str(count.numerator)
+
+
+def assignments(texts: Sequence[str]) -> dict[str, str]:
+    """Each key once. Raises UsageError."""
+    found: dict[str, str] = {}
+    for key, value in map(assignment, texts):
+        if key in found:
+            raise click.UsageError(f"{key} is changed twice; values of a list have commas between them")
+        found[key] = value
+    return found
 
 
 def settings(texts: tuple[str, ...]) -> dict[str, str]:

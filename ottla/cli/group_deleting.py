@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ottla.cli.group_resetting import check_empty
 from ottla.cli.outcomes import ask_first, counted, finish, settled, unknown
-from ottla.cli.remote import NOT_FOUND, Admin, Failed, failed
+from ottla.cli.remote import NOT_FOUND, UNREACHABLE, Admin, Failed, failed
 from ottla.cli.session import session
 from ottla.cli.tables import document, say, show
 from ottla.cli.targets import Partitions
@@ -24,17 +24,17 @@ _OFFSETS = ["group", "topic", "partition", "offset"]
 
 
 class Going(NamedTuple):
-    """A group, and what it has committed; that is None if it cannot be told."""
+    """A group, and what it has committed, or why that cannot be told."""
 
     group: GroupDescription
-    offsets: Mapping[TopicPartition, int] | None
+    offsets: Mapping[TopicPartition, int] | Failed
 
     def row(self) -> dict[str, Any]:
         return {
             "group": self.group.group_id,
             "state": self.group.state,
             "members": len(self.group.members),
-            "offsets": None if self.offsets is None else len(self.offsets),
+            "offsets": None if isinstance(self.offsets, Failed) else len(self.offsets),
         }
 
 
@@ -75,12 +75,16 @@ async def _look(admin: Admin, names: Sequence[str], if_exists: bool) -> tuple[li
     return going, list(failures.values())
 
 
-async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int] | None:
-    """Numbers that cannot be had do not stop anybody."""
+async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int] | Failed:
+    """A group goes whether or not its offsets are known. Raises `Failed` only if nobody answers: the next group would
+    wait as long for nothing."""
     try:
         found = await list_group_offsets(admin, group)
-    except KafkaError:
-        return None
+    except KafkaError as error:
+        why = failed(error)
+        if why.exit_code == UNREACHABLE:
+            raise why from error
+        return why
     return {place: each.offset for place, each in sorted(found.items()) if each is not None}
 
 
@@ -133,25 +137,26 @@ class _Offsets:
         self.refused: list[Failed] = []
         self.rows: list[dict[str, Any]] = []
         for each in going:
-            group, offsets = each.group.group_id, each.offsets or {}
-            for topic, numbers in scope:
-                meant = [
-                    place
-                    for place in offsets
-                    if place.topic == topic and (numbers is None or place.partition in numbers)
-                ]
-                if not meant:
-                    sentence = f"group {group!r} has committed nothing for {topic}"
-                    self.refused.append(Failed(sentence, NOT_FOUND))
-                self.rows += [
-                    {
-                        "group": group,
-                        "topic": topic,
-                        "partition": place.partition,
-                        "offset": offsets[place],
-                    }
-                    for place in meant
-                ]
+            if isinstance(each.offsets, Failed):
+                self.refused.append(each.offsets)
+            else:
+                self._choose(each.group.group_id, each.offsets, scope)
+
+    def _choose(self, group: str, offsets: Mapping[TopicPartition, int], scope: Sequence[Partitions]) -> None:
+        """What is meant of a group's offsets, each once; what is named and not there is refused."""
+        meant: set[TopicPartition] = set()
+        for topic, numbers in scope:
+            committed = {place for place in offsets if place.topic == topic}
+            wanted = committed if numbers is None else {TopicPartition(topic, each) for each in numbers}
+            missing = [f"{topic}:{place.partition}" for place in sorted(wanted - committed)]
+            if missing or not wanted:
+                sentence = f"group {group!r} has committed nothing for {', '.join(missing) or topic}"
+                self.refused.append(Failed(sentence, NOT_FOUND))
+            meant |= wanted & committed
+        self.rows += [
+            {"group": group, "topic": place.topic, "partition": place.partition, "offset": offsets[place]}
+            for place in sorted(meant)
+        ]
 
     def sentences(self) -> list[str]:
         return [

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.group_lag import GroupLag, LagMeter
 from ottla.cli.group_members import listed
+from ottla.cli.outcomes import counted
 from ottla.cli.remote import NOT_FOUND, PARTLY, Cluster, Failed
-from ottla.cli.tables import document, fitting, is_for_people, lines, say, say_left_out, table
+from ottla.cli.tables import (
+    document,
+    fitting,
+    is_for_people,
+    lines,
+    printable,
+    say,
+    say_left_out,
+    table,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -109,17 +119,20 @@ def _for_people(groups: Sequence[GroupLag], names: Sequence[str]) -> "Renderable
     parts: list[RenderableType] = []
     for each in groups:
         told = each.described
+        members = counted(len(told.members), "member")
         parts += [
-            Text(f"{told.group}  ({told.type}, {told.state}, {len(told.members)} members)", style="bold"),
+            Text(printable(f"{told.group}  ({told.type}, {told.state}, {members})"), style="bold"),
             table([row.row() for row in each.partitions], names),
-            Text(f"{_sentence(each.total())}\n"),
+            Text(f"{_sentence(each)}\n"),
         ]
     return Group(*parts) if parts else Text("no groups")
 
 
-def _sentence(total: dict[str, Any]) -> str:
+def _sentence(group: GroupLag) -> str:
+    total = group.total()
     if total["lag"] is None:
-        return "nothing is committed"
+        is_committed = any(each.committed is not None for each in group.partitions)
+        return "nobody knows how far it is behind" if is_committed else "nothing is committed"
     seconds = "" if total["lag_seconds"] is None else f", {total['lag_seconds']:.1f} s"
     return f"behind by {total['lag']} (read committed: {total['lag_read_committed']}){seconds}"
 

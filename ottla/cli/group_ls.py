@@ -7,13 +7,36 @@ import click
 
 from ottla.cli.session import connection_options, json_option
 
+STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+TYPES = ("classic", "consumer", "share", "streams")
 _LISTED = ["group", "type", "state", "protocol_type", "coordinator"]
 
 
 @click.command()
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only groups in it; repeatable.")
 @click.option(
-    "--type", "types", multiple=True, metavar="TYPE", help="Only groups of it, such as consumer; repeatable."
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    type=click.Choice(STATES, case_sensitive=False),
+    help="Only groups in it, such as Empty; repeatable.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    type=click.Choice(TYPES, case_sensitive=False),
+    help="Only groups of it, such as consumer; repeatable.",
 )
 @json_option
 @connection_options

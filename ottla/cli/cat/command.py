@@ -49,7 +49,9 @@ _GENERAL = [
     click.option(
         "-K", "key_delimiter", metavar="TEXT", help="Between key and value; keys are read or printed."
     ),
-    click.option("-c", "count", metavar="N", type=click.IntRange(0), help="End after N records."),
+    click.option(
+        "-c", "count", metavar="N", type=click.IntRange(-1), help="End after N records; 0 and -1 are all."
+    ),
     click.option("-m", "patience", metavar="SECONDS", type=click.FloatRange(0.1), help="As --timeout."),
     click.option(
         "-F", "files_of_settings", metavar="FILE", multiple=True, help="Settings of clients; - is no file."
@@ -199,7 +201,7 @@ def _wanted(ctx: click.Context, session: Session, given: dict[str, Any]) -> "Wan
         topics=topics,
         partition=None if given["partition"] in (None, -1) else given["partition"],
         group=given["group"],
-        count=given["count"] or None,
+        count=max(0, given["count"] or 0) or None,
         start=start,
         ends_at_end=given["ends_at_end"],
         is_patient=given["is_patient"],

@@ -62,7 +62,10 @@ def start(words: Iterable[str]) -> Start:
 
 
 def _number(text: str, word: str, signed: bool = False) -> int:
-    if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text) or abs(int(text)) > _OFFSET_MAX:
+    if (
+        not re.fullmatch(r"[-+]?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text)
+        or abs(int(text)) > _OFFSET_MAX
+    ):
         raise click.UsageError(
             f"-o {word} is no place to begin: it is {BEGINNING}, {END}, {STORED}, an offset, -N for the last N, "
             f"s@MS for the first since a time, or e@MS to end before one"

@@ -22,7 +22,7 @@ from ottla.cli.classic.parser import ClassicParser, Refused
 
 _NEGATIVE = re.compile(r"-\d+(\.\d+)?")
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"[+-]?0*[0-9]{1,19}")
 
 
 class NotOfType(Exception):

@@ -204,10 +204,10 @@ def _format(options: argparse.Namespace) -> "Format":
 
 def _consume(options: argparse.Namespace, settings: Mapping[str, Any], format: "Format") -> int:
     from ottla.cli.reading.reading import Interrupts
-    from ottla.cli.reading.remarks import remarks
+    from ottla.cli.reading.remarks import CONNECTIONS, remarks
     from ottla.client import Consumer
 
-    with remarks("kafka-console-consumer", is_quiet=False) as said:
+    with remarks("kafka-console-consumer", is_quiet=False, about=CONNECTIONS) as said:
         consumer = Consumer(**settings)
         printing = _Printing(consumer, format, options, said.relieve)
         try:

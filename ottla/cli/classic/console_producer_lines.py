@@ -26,19 +26,24 @@ class LineCutter:
     """Cuts blocks of bytes into lines. What is left at the end is the last line, if there is anything."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._held: list[bytes] = []
         self._was_cr = False
 
     def cut(self, data: bytes) -> list[bytes]:
         if self._was_cr and data.startswith(_LF):
             data = data[1:]  # the other half of an end that was counted already
         self._was_cr = data.endswith(_CR)
-        lines = _ENDS.split(self._rest + data) if _CR in data else (self._rest + data).split(_LF)
-        self._rest = lines.pop()
+        if _LF not in data and _CR not in data:
+            self._held.append(data)  # a long line is put together once
+            return []
+        text = b"".join((*self._held, data))
+        lines = _ENDS.split(text) if _CR in data else text.split(_LF)
+        self._held = [lines.pop()]
         return lines
 
     def last(self) -> list[bytes]:
-        rest, self._rest = self._rest, b""
+        rest = b"".join(self._held)
+        self._held.clear()
         return [rest] if rest else []
 
 

@@ -8,6 +8,7 @@ from ottla.cli.classic.consumer_groups_describe import listed
 from ottla.cli.classic.consumer_groups_output import Column, print_error, print_table
 from ottla.cli.classic.consumer_groups_targets import one, topics_of
 from ottla.cli.classic.java import exception_text, hash_ordered, message_of
+from ottla.cli.dump.output import printable
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 
@@ -23,7 +24,6 @@ _SUCCESSFUL = "Successful"
 
 
 async def delete(admin: Any, options: argparse.Namespace) -> None:
-    from ottla.cli.dump.output import printable
     from ottla.client.admin import groups as group_calls
     from ottla.client.errors import PartialFailure
 
@@ -56,7 +56,7 @@ async def delete_offsets(admin: Any, options: argparse.Namespace) -> None:
     places, unknown = await _places(admin, wanted.topics)
     error, found = await _delete(admin, group, [*wanted.partitions, *places])
     if error is None:
-        print(f"Request succeeded for deleting offsets from group {group}.")
+        print(f"Request succeeded for deleting offsets from group {printable(group)}.")
     elif error.code in _ABOUT_THE_GROUP:
         print_error(message_of(error, error.detail))
     else:

@@ -4,6 +4,7 @@ Offsets outside of a log become its start or its end. Whatever a scenario says, 
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from ottla.cli.classic.consumer_groups_targets import (
 )
 from ottla.cli.classic.java import Illegal, hash_ordered
 from ottla.cli.classic.parser import Refused
+from ottla.cli.dump.output import as_seen, printable
 from ottla.core.errors import ErrorCode, KafkaError
 from ottla.core.ids import TopicPartition
 
@@ -36,25 +38,39 @@ _COLUMNS = (Column("GROUP", 15), Column("TOPIC", 15), Column("PARTITION", 10, Fa
 
 
 async def reset(admin: Any, options: argparse.Namespace) -> None:
-    from ottla.client.admin.group_offsets import alter_group_offsets
-
+    """All groups are planned before the first is reset: what makes no sense for one changes none."""
     numbers = {name: _first_number(options, name) for name in ("to-offset", "shift-by")}
     names = [each.group for each in await listed(admin)] if options.all_groups else options.group
     states = await _states(admin, names)
     plan: Plan = {}
     for group in hash_ordered(states, int(len(states) / _FULL) + 1):
         if states[group] in _INACTIVE:
-            planned = await _Planning(admin, options, group, numbers).offsets()
-            if options.execute:
-                await alter_group_offsets(admin, group, planned)
-            plan[group] = planned
+            plan[group] = await _Planning(admin, options, group, numbers).offsets()
         else:
             print_error(
                 f"Assignments can only be reset if the group '{group}' is inactive,"
                 f" but the current state is {states[group]}."
             )
             plan[group] = {}
+    if options.execute:
+        await _execute(admin, plan, options)
     _print({group: plan[group] for group in hash_ordered(plan)}, options)
+
+
+async def _execute(admin: Any, plan: Plan, options: argparse.Namespace) -> None:
+    """If it fails for one, those that were reset before are shown all the same."""
+    from ottla.client.admin.group_offsets import alter_group_offsets
+
+    done: Plan = {}
+    try:
+        for group, planned in plan.items():
+            if planned:
+                await alter_group_offsets(admin, group, planned)
+            done[group] = planned
+    except KafkaError:
+        if any(done.values()):
+            _print(done, options)
+        raise
 
 
 def _first_number(options: argparse.Namespace, name: str) -> int | None:
@@ -78,7 +94,7 @@ async def _states(admin: Any, groups: Sequence[str]) -> dict[str, str]:
 
 def _print(plan: Plan, options: argparse.Namespace) -> None:
     if options.export:
-        print(written_plan(plan, len(options.group) == 1))
+        print(as_seen(written_plan(plan, len(options.group) == 1), sys.stdout))
         return
     widest = max([_COLUMNS[0].width, *(len(group) for group in plan)])
     rows = [
@@ -232,7 +248,7 @@ class _Planning:
         without = [place for place in hash_ordered(found) if found[place] < 0]
         for place in without:
             print(
-                f"\nWarn: Partition {place.partition} from topic {place.topic} is empty."
+                f"\nWarn: Partition {place.partition} from topic {printable(place.topic)} is empty."
                 " Falling back to latest known offset."
             )
         return {**found, **await self._listed(without, _LATEST)}

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import io
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
@@ -32,6 +33,9 @@ _DURATION = re.compile(
 )
 _MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG = 64  # bits
+_LONG_MAX = 2**63 - 1
+_DIGITS_MAX = 19  # of such a number
 
 
 def one(options: argparse.Namespace, name: str) -> str | None:
@@ -43,10 +47,10 @@ def one(options: argparse.Namespace, name: str) -> str | None:
 
 
 def number_of(options: argparse.Namespace, name: str) -> int | None:
-    """The same, as a number."""
+    """The same, as one of Java's long numbers."""
     text = one(options, name)
     try:
-        return None if text is None else integer(text)
+        return None if text is None else integer(text, _LONG)
     except Illegal:
         raise Illegal(f"Cannot parse argument '{text}' of option {name}") from None
 
@@ -118,9 +122,13 @@ def duration_ms(text: str) -> int:
         raise Illegal("Text cannot be parsed to a Duration")
     sign, days, _, hours, minutes, seconds, fraction = parts
     named = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+    if any(len(value.lstrip("+-0")) > _DIGITS_MAX for value in named.values() if value):
+        raise Illegal("Text cannot be parsed to a Duration")
     total = sum(int(value or 0) * _MS[name] for name, value in named.items())
     part = int((fraction or "").ljust(9, "0")[:3])
     total += -part if (seconds or "").startswith("-") else part
+    if abs(total) > _LONG_MAX:
+        raise Illegal("Text cannot be parsed to a Duration")
     return -total if sign == "-" else total
 
 
@@ -142,7 +150,7 @@ def read_plan(path: str, groups: Sequence[str]) -> Plan:
     if not text.strip():
         raise Illegal(f"{path} has no line such as topic,partition,offset")
     plan: Plan = {}
-    for number, words in enumerate(csv.reader(text.splitlines()), 1):
+    for number, words in enumerate(_lines(text, path), 1):
         if len(words) not in (_WITHOUT, _WITH_GROUP):
             raise Illegal(
                 f"line {number} of {path} is neither topic,partition,offset nor group,topic,partition,offset"
@@ -150,7 +158,7 @@ def read_plan(path: str, groups: Sequence[str]) -> Plan:
         *group, topic, partition, offset = (word.strip() for word in words)
         owner = group[0] if group else groups[0] if len(groups) == 1 else None
         try:
-            place, wanted = TopicPartition(topic, integer(partition)), integer(offset)
+            place, wanted = TopicPartition(topic, integer(partition)), integer(offset, _LONG)
         except Illegal:
             sentence = f"line {number} of {path}: {partition!r} and {offset!r} must be numbers"
             raise Illegal(sentence) from None
@@ -159,6 +167,13 @@ def read_plan(path: str, groups: Sequence[str]) -> Plan:
         if owner is not None:
             plan.setdefault(owner, {})[place] = wanted
     return plan
+
+
+def _lines(text: str, path: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise Illegal(f"{path} is no such file of lines with commas: {error}") from None
 
 
 def written_plan(plan: Mapping[str, Mapping[TopicPartition, int]], is_for_one: bool) -> str:

@@ -14,6 +14,7 @@ from ottla.cli.classic.admin_parser import AdminParser
 from ottla.cli.classic.java import Illegal, integer
 from ottla.cli.classic.parser import Refused
 from ottla.cli.classic.running import Tool
+from ottla.cli.dump.output import as_seen
 
 if TYPE_CHECKING:
     from ottla.cli.classic.dump_log_decoders import Decoder
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
         raise Refused('Missing required argument "[files]"')
     complaints = Complaints()
     for path in _split(options.files):
-        print(f"Dumping {path}")
+        print(as_seen(f"Dumping {path}", sys.stdout))
         _dump(path, options, complaints)
     sys.stdout.flush()
     complaints.tell()
@@ -115,7 +116,7 @@ def _dump(path: str, options: argparse.Namespace, complaints: "Complaints") -> N
         indexes.dump_txn_index(path)
     else:
         sys.stdout.flush()
-        print(f"Ignoring unknown file {path}", file=sys.stderr)
+        print(as_seen(f"Ignoring unknown file {path}", sys.stderr), file=sys.stderr)
 
 
 def _dump_segment(path: str, options: argparse.Namespace, complaints: "Complaints") -> None:
@@ -170,7 +171,8 @@ def _number(text: str | None, name: str, default: int) -> int:
 def _report(error: Exception) -> None:
     from ottla.cli.main import describe
 
-    print(describe(error) if isinstance(error, OSError) else error, file=sys.stderr)
+    text = describe(error) if isinstance(error, OSError) else str(error)
+    print(as_seen(text, sys.stderr), file=sys.stderr)
 
 
 TOOL = Tool(_parser, run, _report)

@@ -12,6 +12,7 @@ from ottla.cli.classic.dump_log_batches import Batch, walk
 from ottla.cli.classic.dump_log_files import base_offset_of, beside, opened, whole
 from ottla.cli.classic.dump_log_segments import LOG, optional
 from ottla.cli.classic.java import Illegal
+from ottla.cli.dump.output import as_seen
 from ottla.records.checksum import crc32c
 from ottla.storage import snapshots, txn_index
 from ottla.storage.files import File
@@ -43,7 +44,7 @@ class Complaints:
             ("Non-consecutive offsets in ", self.gaps),
         ):
             for path, lines in found.items():
-                print(f"{title}{path}", file=sys.stderr)
+                print(as_seen(f"{title}{path}", sys.stderr), file=sys.stderr)
                 for line in lines:
                     print(line, file=sys.stderr)
 
@@ -88,7 +89,7 @@ def dump_index(path: str, check: Check, complaints: Complaints) -> None:
     with opened(beside(path, LOG)) as log:
         entries = _Entries(path, _OFFSETS)
         if not len(entries):
-            print(f"{path} is empty.")
+            print(as_seen(f"{path} is empty.", sys.stdout))
         elif check.only_sanity:
             last = base + entries.at(len(entries) - 1)[0]
             if last < base:
@@ -96,7 +97,7 @@ def dump_index(path: str, check: Check, complaints: Complaints) -> None:
                     f"{_CORRUPT}: Corrupt index found, index file {os.path.abspath(path)} has non-zero size"
                     f" but the last offset is {last} which is less than the base offset {base}"
                 )
-            print(f"{path} passed sanity check.")
+            print(as_seen(f"{path} passed sanity check.", sys.stdout))
         else:
             _print_index(path, base, entries, log, check, complaints)
 
@@ -137,7 +138,7 @@ def dump_time_index(path: str, check: Check, complaints: Complaints) -> None:
         times = _Entries(path, _TIMES)
         if check.only_sanity:
             _check_times(os.path.abspath(path), base, times)
-            print(f"{path} passed sanity check.")
+            print(as_seen(f"{path} passed sanity check.", sys.stdout))
             return
         before = -1
         for number, (timestamp, relative) in enumerate(times):

@@ -8,6 +8,7 @@ from ottla.cli.classic.dump_log_batches import INT_MAX, Batch, old_records_of, r
 from ottla.cli.classic.dump_log_decoders import Decoder
 from ottla.cli.classic.dump_log_files import base_offset_of, opened
 from ottla.cli.classic.java import Illegal
+from ottla.cli.dump.output import printable
 from ottla.records.batch import LOG_APPEND_TIME, BatchHeader
 from ottla.records.compression import Codec
 from ottla.records.control import ControlType, control_type, decode_marker
@@ -49,7 +50,7 @@ def dump_segment(path: str, options: Options) -> list[tuple[int, int]]:
             end = batch.position + len(batch.data)
         rest = file.size() - end
     if rest > 0 and options.bytes_max == INT_MAX:
-        print(f"Found {rest} invalid bytes at the end of {os.path.basename(path)}")
+        print(f"Found {rest} invalid bytes at the end of {_seen(os.path.basename(path))}")
     return gaps
 
 
@@ -186,9 +187,4 @@ def _control(record: Record) -> str:
 
 
 def _seen(text: str) -> str:
-    """What scripts read is as it is; nothing from a file may move a terminal's cursor."""
-    if text.isprintable() or not sys.stdout.isatty():
-        return text
-    from ottla.cli.dump.output import printable
-
-    return printable(text)
+    return text if text.isprintable() or not sys.stdout.isatty() else printable(text)

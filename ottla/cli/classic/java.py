@@ -81,10 +81,11 @@ def double_text(value: float) -> str:
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
-def integer(text: str) -> int:
-    """As `Integer.parseInt` reads it, with its complaint."""
+def integer(text: str, bits: int = 32) -> int:
+    """As `Integer.parseInt` reads it, with its complaint; with 64 bits as `Long.parseLong`."""
+    limit = 1 << (bits - 1)
     try:
-        if text != text.strip() or "_" in text or not -(2**31) <= int(text) < 2**31:
+        if text != text.strip() or "_" in text or not -limit <= int(text) < limit:
             raise ValueError
         return int(text)
     except ValueError:
@@ -126,9 +127,7 @@ _SENTENCES = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
         "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it."
     ),
-    ErrorCode.INVALID_TOPIC_EXCEPTION: (
-        "The request attempted to perform an operation on an invalid topic."
-    ),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: ("The request attempted to perform an operation on an invalid topic."),
 }
 
 
@@ -160,7 +159,7 @@ def message_of(error: Exception, about: str = "") -> str:
     if isinstance(error, FileNotFoundError):
         return f"{error.filename}\nThere is no such file."  # Java says its name, and no more
     if not isinstance(error, KafkaError):
-        return str(error)
+        return "\n".join(map(printable, str(error).split("\n")))
     error = first_of(error)
     if isinstance(error, ClientError):
         return printable(str(error))

@@ -1,22 +1,28 @@
 """JSON files that tools are handed: their fields, and the complaints about them in the words of Apache's tools."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from ottla.cli.classic.java import Illegal
 
+T = TypeVar("T")
 _NAMES = {int: "Integer", str: "String"}
 _INT_MAX = 2**31 - 1
+_FILE_CHARACTERS_MAX = 64 << 20  # more than all partitions of a large cluster take, and less than memory
 
 
 def text_of(path: str) -> str:
     """What stands in a file. Raises Illegal."""
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read()
+            text = file.read(_FILE_CHARACTERS_MAX + 1)
     except (OSError, UnicodeDecodeError):
         raise Illegal(f"Unable to read file {path}") from None
+    if len(text) > _FILE_CHARACTERS_MAX:
+        raise Illegal(f"Unable to read file {path}: it has more than {_FILE_CHARACTERS_MAX >> 20} MiB")
+    return text
 
 
 def parsed(text: str) -> Any:
@@ -31,6 +37,11 @@ def compact(value: Any) -> str:
     """JSON without blanks, as Java's tools print it."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text if text.isprintable() else json.dumps(value, separators=(",", ":"))
+
+
+def twice(values: Iterable[T]) -> list[T]:
+    """Those that come more than once."""
+    return [each for each, count in Counter(values).items() if count > 1]
 
 
 def object_of(value: Any) -> Mapping[str, Any]:

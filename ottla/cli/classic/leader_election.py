@@ -6,9 +6,10 @@ from typing import Any
 
 from ottla.cli.classic.admin_parser import AdminParser, has, servers_in
 from ottla.cli.classic.java import Illegal, exception_text, hash_ordered, integer, message_of
-from ottla.cli.classic.json_fields import array_of, field, object_of, of_kind, parsed, text_of
+from ottla.cli.classic.json_fields import array_of, field, object_of, of_kind, parsed, text_of, twice
 from ottla.cli.classic.parser import Refused
 from ottla.cli.classic.running import Tool, with_admin
+from ottla.cli.dump.output import printable
 from ottla.core.ids import TopicPartition
 
 _TYPES = ("PREFERRED", "UNCLEAN")
@@ -111,9 +112,8 @@ def read_partitions(text: str) -> list[TopicPartition]:
         ]
     except Illegal as error:
         raise Illegal(str(error) if str(error).startswith("Replica") else f"{_JACKSON}{error}") from None
-    twice = [each for number, each in enumerate(places) if each in places[:number]]
-    if twice:
-        named = ", ".join(map(str, dict.fromkeys(twice)))
+    if doubled := twice(places):
+        named = ", ".join(map(str, doubled))
         raise Illegal(f"Replica election data contains duplicate partitions: [{named}]")
     return places
 
@@ -139,7 +139,7 @@ async def _elect(admin: Any, kind: str, places: list[TopicPartition] | None) -> 
         print(f"Valid replica already elected for partitions {', '.join(map(str, right))}")
     for each in failed:
         why = exception_text(found[each], str(each))
-        print(f"Error completing leader election ({kind}) for partition: {each}: {why}")
+        print(f"Error completing leader election ({kind}) for partition: {printable(str(each))}: {why}")
     if failed:
         raise Illegal(f"{len(failed)} replica(s) could not be elected")
     return 0

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Collection, Mapping
+from itertools import groupby
 from typing import Any
 
 from ottla.cli.classic import reassign_throttles as throttles
@@ -18,6 +19,7 @@ from ottla.cli.classic.reassign_state import (
     replicas_of,
     replicas_of_topics,
 )
+from ottla.cli.dump.output import printable
 from ottla.client.admin import log_dirs, partitions
 from ottla.client.admin.log_dirs import TopicPartitionReplica
 from ottla.client.errors import PartialFailure
@@ -51,8 +53,8 @@ async def generate(admin: Any, topics: list[str], brokers: list[int], *, is_rack
     if is_rack_aware and named and len(named) < len(living):
         raise Illegal(_NO_RACKS)
     proposed: Replicas = {}
-    for topic in sorted({each.topic for each in current}):
-        places = sorted(each for each in current if each.topic == topic)
+    for _, group in groupby(sorted(current), key=lambda each: each.topic):
+        places = list(group)
         factor = len(current[places[0]])
         _check_factor(factor, len(living))
         found = placement.place(
@@ -185,7 +187,7 @@ async def verify(admin: Any, plan: Plan, *, preserve_throttles: bool) -> None:
     current = await replicas_of_topics(admin, {place.topic for place in plan.parts}, must_be=False)
     print("Status of partition reassignment:")
     for place in sorted(plan.parts):
-        print(_partition_state(place, place in going, current.get(place, ()), plan.parts[place]))
+        print(printable(_partition_state(place, place in going, current.get(place, ()), plan.parts[place])))
     wheres = await dirs_of(admin, plan.dirs) if plan.dirs else {}
     states = [_dir_state(each, wheres.get(each), plan.dirs[each]) for each in sorted(plan.dirs)]
     print("\n".join(text for text, _ in states))
@@ -265,7 +267,7 @@ async def list_all(admin: Any) -> None:
             told += f" adding: {','.join(map(str, each.adding_replicas))}."
         if each.removing_replicas:
             told += f" removing: {','.join(map(str, each.removing_replicas))}."
-        print(told)
+        print(printable(told))
 
 
 def _replica(replica: TopicPartitionReplica) -> str:

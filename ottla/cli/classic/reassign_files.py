@@ -1,11 +1,10 @@
 """The JSON files of `kafka-reassign-partitions`: which topics to move, and who is to have which partition."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.cli.classic.java import Illegal, integer
-from ottla.cli.classic.json_fields import array_of, compact, field, object_of, of_kind, parsed
+from ottla.cli.classic.json_fields import array_of, compact, field, object_of, of_kind, parsed, twice
 from ottla.client.admin.log_dirs import TopicPartitionReplica
 from ottla.core.ids import TopicPartition
 
@@ -34,16 +33,16 @@ def read_topics(text: str) -> list[str]:
     _check_version(document)
     rows = array_of(document["topics"]) if "topics" in document else []
     topics = [of_kind(field(object_of(row), "topic"), str) for row in rows]
-    if twice := _twice(topics):
-        raise Illegal(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
+    if doubled := twice(topics):
+        raise Illegal(f"List of topics to reassign contains duplicate entries: [{', '.join(doubled)}]")
     return topics
 
 
 def read_brokers(text: str) -> list[int]:
     """`0,1,2`. Raises Illegal."""
     brokers = [integer(each) for each in text.split(",")]
-    if twice := _twice(brokers):
-        raise Illegal(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
+    if doubled := twice(brokers):
+        raise Illegal(f"Broker list contains duplicate entries: [{', '.join(map(str, doubled))}]")
     return brokers
 
 
@@ -95,11 +94,11 @@ def _check(places: Sequence[TopicPartition], parts: Replicas) -> None:
         raise Illegal("Partition reassignment list cannot be empty")
     if any(not replicas for replicas in parts.values()):
         raise Illegal("Partition replica list cannot be empty")
-    if twice := _twice(places):
+    if doubled := twice(places):
         raise Illegal(
-            f"Partition reassignment contains duplicate topic partitions: {','.join(map(str, twice))}"
+            f"Partition reassignment contains duplicate topic partitions: {','.join(map(str, doubled))}"
         )
-    faults = [(place, _twice(replicas)) for place, replicas in parts.items() if _twice(replicas)]
+    faults = [(place, twice(replicas)) for place, replicas in parts.items() if twice(replicas)]
     if faults:
         told = ". ".join(
             f"{place} contains multiple entries for {','.join(map(str, ids))}" for place, ids in faults
@@ -111,10 +110,6 @@ def _check_version(document: Mapping[str, Any]) -> None:
     version = of_kind(document.get("version", _VERSION), int)
     if version != _VERSION:
         raise Illegal(f"Not supported version field value {version}")
-
-
-def _twice(values: Iterable[Any]) -> list[Any]:
-    return [each for each, count in Counter(values).items() if count > 1]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

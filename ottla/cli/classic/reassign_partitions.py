@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ottla.cli.classic.admin_parser import AdminParser, has, require, servers_in
-from ottla.cli.classic.java import Illegal
+from ottla.cli.classic.java import Illegal, integer
 from ottla.cli.classic.json_fields import text_of
 from ottla.cli.classic.parser import Refused
 from ottla.cli.classic.running import Tool, with_admin
@@ -190,8 +190,8 @@ def _number(options: argparse.Namespace, name: str, default: int) -> int:
     if text is None:
         return default
     try:
-        return int(text)
-    except ValueError:
+        return integer(text, 64)
+    except Illegal:
         raise Illegal(f"Cannot parse argument '{text}' of option {name}") from None
 
 

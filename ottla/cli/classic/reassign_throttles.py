@@ -11,6 +11,7 @@ from ottla.cli.classic.java import hash_ordered
 from ottla.cli.classic.reassign_files import Replicas
 from ottla.cli.classic.reassign_state import Moving, racks
 from ottla.cli.cluster_throttles import RATES, REPLICAS
+from ottla.cli.dump.output import printable
 from ottla.client.admin.config_values import ConfigResource
 from ottla.client.admin.configs import incremental_alter_configs
 from ottla.core.ids import TopicPartition
@@ -43,15 +44,14 @@ def copies(going: Moving, proposed: Replicas, current: Replicas) -> dict[TopicPa
 
 def topic_settings(wanted: Mapping[TopicPartition, Copy]) -> dict[str, dict[str, str]]:
     """What the two settings of each topic say: whose replication holds back."""
-    found: dict[str, dict[str, str]] = {}
-    for topic in sorted({place.topic for place in wanted}):
-        words: tuple[set[str], set[str]] = (set(), set())
-        for place, copy in wanted.items():
-            if place.topic == topic:
-                for side, ids in zip(words, copy, strict=True):
-                    side.update(f"{place.partition}:{id}" for id in ids)
-        found[topic] = dict(zip(REPLICAS, (",".join(sorted(side)) for side in words), strict=True))
-    return found
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for place, copy in wanted.items():
+        for side, ids in zip(found.setdefault(place.topic, (set(), set())), copy, strict=True):
+            side.update(f"{place.partition}:{id}" for id in ids)
+    return {
+        topic: dict(zip(REPLICAS, (",".join(sorted(side)) for side in sides), strict=True))
+        for topic, sides in sorted(found.items())
+    }
 
 
 async def limit_copies(admin: Any, wanted: Mapping[TopicPartition, Copy], bytes_per_s: int) -> None:
@@ -77,7 +77,7 @@ async def clear(admin: Any, parts: Replicas) -> None:
     keys = (*RATES, _DIRS_RATE)
     await incremental_alter_configs(admin, {ConfigResource.broker(id): dict.fromkeys(keys) for id in brokers})
     topics = hash_ordered({place.topic: None for place in parts})
-    print(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
+    print(f"Clearing topic-level throttles on topic{_s(topics)} {printable(','.join(topics))}")
     if topics:
         wanted = {ConfigResource.topic(topic): dict.fromkeys(REPLICAS) for topic in topics}
         await incremental_alter_configs(admin, wanted)

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from ottla.cli.classic.names import CLASSIC
 from ottla.cli.classic.parser import ClassicParser
 from ottla.cli.classic.running import Tool, main, run_tool
 
@@ -78,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         print(USAGE)
         return 1
     name, *words = options.words
-    if (tool := CLASSES.get(name)) in CLASSIC and tool is not None:
+    if tool := CLASSES.get(name):
         return main(tool, [*options.options, *words] if tool == "kafka-server-start" else words)
     if name in NAMELESS:
         module, _, attribute = NAMELESS[name].partition(":")

@@ -10,8 +10,9 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ class Server(NamedTuple):
     """A broker that runs."""
 
     pid: int
+    began: str
     node_id: int
     roles: tuple[str, ...]
     config: str
@@ -80,18 +82,42 @@ def servers() -> list[Server]:
         if record is None or record["began"] is None or _began(record["pid"]) != record["began"]:
             _forget(path)
             continue
-        found.append(Server(record["pid"], record["node_id"], tuple(record["roles"]), record["config"]))
+        found.append(
+            Server(
+                record["pid"], record["began"], record["node_id"], tuple(record["roles"]), record["config"]
+            )
+        )
     return found
 
 
 def ask_to_stop(server: Server) -> None:
     """Once: a second signal would tell it to leave everything as it is."""
-    try:
-        (directory() / f"broker-{server.pid}{_ASKED}").touch(exist_ok=False)
-    except FileExistsError:
+    with _held(server.pid) as ask:
+        if _began(server.pid) != server.began:
+            return
+        try:
+            (directory() / f"broker-{server.pid}{_ASKED}").touch(exist_ok=False)
+        except FileExistsError:
+            return
+        with suppress(ProcessLookupError):
+            ask(signal.SIGTERM)
+
+
+@contextmanager
+def _held(pid: int) -> Iterator[Callable[[int], None]]:
+    """What sends a signal to this process and, where the system can hold on to one, to no later one of its number."""
+    if not hasattr(os, "pidfd_open"):
+        yield partial(os.kill, pid)
         return
-    with suppress(ProcessLookupError):
-        os.kill(server.pid, signal.SIGTERM)
+    try:
+        held = os.pidfd_open(pid)
+    except OSError:  # it has gone, or this kernel knows no such thing
+        yield partial(os.kill, pid)
+        return
+    try:
+        yield partial(signal.pidfd_send_signal, held)
+    finally:
+        os.close(held)
 
 
 def _forget(path: Path) -> None:

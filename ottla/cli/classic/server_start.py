@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     for each in options.override:
         if "=" not in each:
             raise Refused(f"Invalid command line properties: {each}", shows_help=False)
-    if not os.path.isfile(options.file):
+    if not os.path.exists(options.file):
         raise OttlaError(f"java.nio.file.NoSuchFileException: {options.file}\nThere is no such file.")
     return (
         _start_daemon(options.file, options.override)

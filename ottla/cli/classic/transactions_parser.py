@@ -1,8 +1,8 @@
 """The command line of `kafka-transactions`: six commands, read and explained as argparse4j does."""
 
 from ottla.cli.classic.argparse4j import Argparse4jParser, integer, long
+from ottla.cli.classic.running import KAFKA_VERSION
 
-_VERSION = "4.3.1 (Commit:26b251a451ce941d)"  # this tool, unlike others, also says of which source
 _FILTER = (
     "Duration (in millis) to filter by: if < 0, all transactions will be returned; otherwise, only transactions "
     "running longer than this duration will be returned"
@@ -15,7 +15,7 @@ def parser() -> Argparse4jParser:
         "This tool is used to analyze the transactional state of producers in the cluster. It can be used to detect "
         "and recover from hanging transactions.",
         prog="kafka-transactions.sh",
-        version=_VERSION,
+        version=KAFKA_VERSION,
     )
     made.argument(
         "--command-config",

@@ -6,7 +6,7 @@ stderr; in JSON they are lines among the others as well. Nothing from a file rea
 
 import json
 import sys
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from ottla.cli.dump.rows import Problem, Row
 
@@ -112,6 +112,11 @@ class TableOutput:
 def printable(text: str) -> str:
     """The text with everything escaped that would move a cursor, end a line or hide something."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def as_seen(text: str, stream: TextIO) -> str:
+    """What scripts read is as it is; of what a terminal shows, nothing may move the cursor. Lines stay lines."""
+    return "\n".join(map(printable, text.split("\n"))) if stream.isatty() else text
 
 
 def _escaped(character: str) -> str:

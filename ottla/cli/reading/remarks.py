@@ -6,7 +6,9 @@ from contextlib import contextmanager
 
 from ottla.cli.tables import printable, say
 
-_CLIENT = "ottla.client"
+CLIENT = "ottla.client"
+CONNECTIONS = "ottla.client.connections"
+"""Only what cannot be reached."""
 
 
 class Remarks(logging.Handler):
@@ -30,9 +32,9 @@ class Remarks(logging.Handler):
 
 
 @contextmanager
-def remarks(who: str, *, is_quiet: bool) -> Iterator[Remarks]:
+def remarks(who: str, *, is_quiet: bool, about: str = CLIENT) -> Iterator[Remarks]:
     """While the block runs, the client's warnings come here and go nowhere else."""
-    logger = logging.getLogger(_CLIENT)
+    logger = logging.getLogger(about)
     level, propagates = logger.level, logger.propagate
     handler = Remarks(who, is_quiet=is_quiet)
     logger.addHandler(handler)

@@ -75,7 +75,11 @@ class Input:
         """Some bytes, none at the end."""
         if self._is_waited_for:
             await self._readable()
-        return os.read(self._fd, BLOCK_SIZE)
+        try:
+            return os.read(self._fd, BLOCK_SIZE)
+        except OSError as error:
+            name = self.path if self._is_own else "stdin"
+            raise Failed(f"{name} cannot be read: {error.strerror}") from None
 
     async def _readable(self) -> None:
         loop = asyncio.get_running_loop()
@@ -96,22 +100,51 @@ class Input:
             loop.remove_reader(self._fd)
 
 
+class Cutter:
+    """Cuts bytes, as they come, where `end` is. What has none yet is held, and looked at once."""
+
+    def __init__(self, end: bytes) -> None:
+        self._end = end
+        self._held: list[bytes] = []
+        self._seam = b""
+        """The last bytes, as far as an end could begin in them."""
+        self.held_size = 0
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """The pieces that end in here."""
+        end = self._end
+        if end not in (self._seam + data if self._seam else data):
+            self._held.append(data)
+            self.held_size += len(data)
+            self._seam = self._last_of(self._seam + data)
+            return []
+        pieces = (b"".join((*self._held, data)) if self._held else data).split(end)
+        rest = pieces.pop()
+        self._held, self.held_size, self._seam = [rest] if rest else [], len(rest), self._last_of(rest)
+        return pieces
+
+    def _last_of(self, data: bytes) -> bytes:
+        return data[-(len(self._end) - 1) :] if len(self._end) > 1 else b""
+
+    def rest(self) -> bytes:
+        """What has no end."""
+        return b"".join(self._held)
+
+
 async def blocks(source: Input, end: bytes, piece_size_max: int) -> AsyncIterator[Block]:
     """The pieces of an input, each of them ended by `end`; the last one may do without. Raises `Failed` for one that is
     longer than any record may be."""
-    first, rest = 1, b""
+    first, cutter = 1, Cutter(end)
     while data := await source.read():
-        pieces = (rest + data).split(end) if rest else data.split(end)
-        rest = pieces.pop()
-        if pieces:
+        if pieces := cutter.cut(data):
             yield Block(source.path, first, pieces, len(data))
             first += len(pieces)
-        if len(rest) > piece_size_max:
+        if cutter.held_size > piece_size_max:
             where = Block(source.path, first, (), 0).place(0)
             raise Failed(
                 f"{where} has more than {piece_size_max} bytes, and no end: raise -X buffer.memory if it is a record"
             )
-    if rest:
+    if rest := cutter.rest():
         yield Block(source.path, first, [rest], len(rest))
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ottla.cli.outcomes import counted
 from ottla.cli.sending.inputs import Block
 from ottla.cli.topic_progress import size as size_text
+from ottla.client.errors import ClosedError
 from ottla.client.producer.batch import Stretch
 from ottla.core.ids import TopicPartition
 
@@ -69,7 +70,8 @@ class Tally:
                 landed = self.partitions[stretch.partition] = Landed()
             landed.count += done.acknowledged
             landed.last_offset = max(landed.last_offset, done.last_offset)
-        if done.error is not None:
+        # Only we close the producer, when it is known already why: what was under way then may be written or not.
+        if done.error is not None and not isinstance(done.error, ClosedError):
             at = places[stretch.origins[done.first_failed]]
             self.went_wrong(done.error, block.place(at, self._noun))
 

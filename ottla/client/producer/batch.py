@@ -84,6 +84,7 @@ class Batch:
         "rows",
         "sequence",
         "size",
+        "why_again",
     )
 
     def __init__(
@@ -110,6 +111,8 @@ class Batch:
         self.refused = 0
         """Attempts that certainly wrote nothing: the broker has said so, or there was no connection."""
         self.retry_at = 0.0
+        self.why_again: Exception | None = None
+        """What was wrong the last time."""
         self.outcome: Landed | Exception | None = None
         self.halves: list[tuple[int, Batch]] = []
         """Where it was cut: the index of each half's first record, and the half."""
@@ -356,7 +359,8 @@ class Stretch(NamedTuple):
 
     def when_done(self, fn: Callable[["Stretch"], object]) -> None:
         """Call `fn` with this when all of it is acknowledged or has failed: on the producer's loop, or now."""
-        self.batch.when_done(partial(call_safely, fn, self))  # a function in here is more than mypyc understands
+        # A function in here is more than mypyc understands.
+        self.batch.when_done(partial(call_safely, fn, self))
 
     def settled(self) -> Settled:
         """What became of it. Only when done."""

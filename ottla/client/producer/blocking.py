@@ -132,6 +132,7 @@ class Producer:
                 delivery = core.intake.place(formed)
             except StaleMetadataError:
                 self._run(_topic_known(core, formed, -1 if left is None else left * 1000))
+                core.check_sendable()  # the transaction may have ended meanwhile
                 continue
             if delivery is not None:
                 return delivery
@@ -142,6 +143,7 @@ class Producer:
             may_wait = core.config.buffer_full == "block" and not self._thread.is_current
             if not may_wait or not core.accumulator.wait_for_room(formed[2], left):
                 raise core.no_room(formed)
+            core.check_sendable()
 
     def flush(self, timeout: float | None = None) -> None:
         """Send what was handed in without lingering, and return when all of it is acknowledged or has failed."""

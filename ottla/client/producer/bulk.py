@@ -97,6 +97,7 @@ async def send_crowd(
             break
         except StaleMetadataError:
             await core.know_topic(first, deadline)
+            core.check_sendable()  # the transaction may have ended meanwhile
     while True:
         taken, shares = _place(core, shares)
         if taken:
@@ -108,3 +109,4 @@ async def send_crowd(
         is_patient = core.config.buffer_full == "block"
         if not is_patient or not await core.accumulator.room(size, deadline.left_seconds()):
             raise core.no_room((topic, shares[0].rows[0], size, partition, None, None))
+        core.check_sendable()

@@ -160,6 +160,7 @@ class AsyncProducer:
                 delivery = core.intake.place(formed)
             except StaleMetadataError:
                 await core.know_topic(formed, deadline)
+                core.check_sendable()  # the transaction may have ended meanwhile
                 continue
             if delivery is not None:
                 return delivery
@@ -170,6 +171,7 @@ class AsyncProducer:
                 formed[2], deadline.left_seconds()
             ):
                 raise core.no_room(formed)
+            core.check_sendable()
 
     async def flush(self, timeout_ms: float = -1) -> None:
         """Send what was handed in without lingering, and return when all of it is acknowledged or has failed."""

@@ -198,7 +198,9 @@ class Sender:
     def _too_late(self, batch: Batch) -> Exception:
         state = f"sent {batch.attempts} times" if batch.attempts else "not sent"
         known = self._cluster.metadata.leader(batch.partition)
-        reason = "" if known is not None else ": the partition has no leader"
+        reason = "" if batch.why_again is None else f": {batch.why_again}"
+        if known is None:
+            reason = ": the partition has no leader"
         return KafkaTimeoutError(
             f"{len(batch.rows)} records for {batch.partition} were not acknowledged within "
             f"{self._config.delivery_timeout_ms} ms ({state}){reason}"
@@ -308,6 +310,7 @@ class Sender:
     def _again(self, queue: PartitionQueue, batch: Batch, verdict: Verdict, why: KafkaError) -> None:
         logger.debug("%r is sent again: %s", batch, why)
         self.retried_batches += 1
+        batch.why_again = why
         batch.refused += is_refusal(why)
         if verdict is Verdict.RENUMBER:
             if why.code == ErrorCode.INVALID_PRODUCER_EPOCH:

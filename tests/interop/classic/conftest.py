@@ -1,6 +1,7 @@
-"""One JVM with Apache's tools for all of these tests."""
+"""One JVM with Apache's tools for all of these tests, and the files that a module's command lines name."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,3 +15,11 @@ def tools() -> Iterator[ApacheTools]:
             yield found
     except Unavailable as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A directory with the `FILES` of the module."""
+    for name, text in request.module.FILES.items():
+        (tmp_path / name).write_text(text)
+    return str(tmp_path)

@@ -1,7 +1,6 @@
 """The classic tools for administration and Apache's own print the same, on an Ottla broker and on Apache Kafka 4.3."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -299,13 +298,6 @@ def server(request: pytest.FixtureRequest, tools: ApacheTools) -> Iterator[str]:
             for number in range(7):
                 producer.send("t1", b"some words", partition=number % 2, timestamp_ms=1000 + number)
         yield server
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> str:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    return str(tmp_path)
 
 
 def test_command_lines_that_reach_no_broker_are_refused_alike(tools, files, capfd):

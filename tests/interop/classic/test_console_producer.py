@@ -1,6 +1,7 @@
 """The console producer and Apache's own: what they say, how they end, and which records arrive."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,23 @@ def test_the_same_lines_become_the_same_records(
     mine = Did(code, *capfd.readouterr())
     assert alike(mine, "o") == alike(theirs, "a")
     assert arrived(server, f"c{number}-o") == arrived(server, f"c{number}-a")
+
+
+def test_a_record_that_is_lost_makes_ours_end_with_1(
+    server: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ottla.cli.main import main
+
+    large = 1_100_000
+    text = f"{'x' * large}\nb\n"
+    words = ["kafka-console-producer", "--bootstrap-server", server, "--topic"]
+    theirs = run_alone(*words, "lost-a", stdin=text)
+    (tmp_path / "lines").write_text(text)
+    capfd.readouterr()
+    with (tmp_path / "lines").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        code = main([*words, "lost-o"])
+    assert (theirs[0], code) == (0, 1)
+    said = capfd.readouterr().err
+    assert f"Error when sending message to topic lost-o with key: null, value: {large} bytes" in said
+    assert arrived(server, "lost-o") == arrived(server, "lost-a") == [(None, b"b", [])]

@@ -10,7 +10,6 @@ the classes of its parser, has some of its sets in another order in every run, a
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -241,13 +240,6 @@ def server(request: pytest.FixtureRequest, tools: ApacheTools) -> Iterator[str]:
     with running(request.param, CONFIG) as server, ExitStack() as stack:
         fill(Groups(server, stack))
         yield server
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> str:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    return str(tmp_path)
 
 
 def alike(did: Did, letter: str) -> Did:

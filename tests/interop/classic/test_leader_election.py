@@ -1,7 +1,6 @@
 """`kafka-leader-election` and Apache's own print the same, on one broker of each kind, and on several of ours."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -81,13 +80,6 @@ BACK = """
     kafka-leader-election -B --election-type preferred --all-topic-partitions
     kafka-leader-election -B --election-type preferred --all-topic-partitions
 """
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> str:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    return str(tmp_path)
 
 
 @pytest.fixture(scope="module")

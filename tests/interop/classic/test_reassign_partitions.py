@@ -187,13 +187,6 @@ def _full(text: str) -> str:
     return text.replace(" -R", " --reassignment-json-file").replace(" -T", " --topics-to-move-json-file")
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> str:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    return str(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def several() -> Iterator[object]:
     """Followers fetch little at a time, so that a throttle can hold them."""

@@ -20,7 +20,6 @@ COMPLAINTS = """
     kafka-transactions
     kafka-transactions --help
     kafka-transactions -hv
-    kafka-transactions --version
     kafka-transactions --bogus
     kafka-transactions -x
     kafka-transactions bogus

@@ -55,3 +55,8 @@ def test_a_directory_may_be_out_of_use_or_closed_to_newcomers():
     assert (first["directory"], first["state"], first["bytes"]) == ("/a", "cordoned", 5)
     assert (second["state"], "the disk is gone" in second["error"]) == ("offline", True)
     assert rows_of(found, ["other"])[0]["replicas"] == []
+
+
+def test_a_topic_that_is_not_there_is_not_found(ottla, topic):
+    ran = ottla("cluster", "log-dirs", "--topic", f"{topic}x")
+    assert (ran.code, ran.out, f"did you mean '{topic}'" in ran.err) == (4, "", True)

@@ -1,5 +1,6 @@
 """`ottla config set` and `unset` change settings, and say what they were and are."""
 
+from ottla.client.errors import NetworkError
 from tests.unit.cli.nouns import asked, broker, ottla, topic
 
 __all__ = ["asked", "broker", "ottla", "topic"]
@@ -67,3 +68,33 @@ def test_command_lines_that_change_nothing_are_refused(ottla, topic):
         ["unset", "topic", topic, "retention.ms=1"],
     ):
         assert ottla("config", *words).code == 2
+
+
+def test_a_setting_is_changed_once(ottla, topic):
+    for words in (["retention.ms=1d", "retention.ms=2d"], ["--append", "x=a", "--append", "x=b"]):
+        ran = ottla("config", "set", "topic", topic, *words)
+        assert (ran.code, "is changed twice" in ran.err) == (2, True)
+
+
+def test_a_setting_that_is_not_there_is_not_unset(ottla, topic):
+    ran = ottla("config", "unset", "topic", topic, "retention.mss")
+    assert (ran.code, ran.out, "did you mean 'retention.ms'" in ran.err) == (4, "", True)
+
+
+def test_a_number_without_end_is_left_to_the_broker(ottla, topic):
+    ran = ottla("config", "set", "topic", topic, f"retention.ms={'9' * 5000}d")
+    assert (ran.code, "a bug" in ran.err) == (1, False)
+
+
+def test_a_change_that_was_made_is_not_said_to_have_failed(ottla, topic, monkeypatch):
+    answers = iter([{}])
+
+    async def once(*_):
+        for found in answers:
+            return found
+        raise NetworkError("cannot connect")
+
+    monkeypatch.setattr("ottla.cli.config_change.entries_of", once)
+    ran = ottla("config", "set", "topic", topic, "retention.ms=1d")
+    assert (ran.code, "it is changed, but nobody tells how it looks now" in ran.err) == (6, True)
+    assert ottla("config", "get", "topic", topic, "retention.ms").rows[0]["value"] == "86400000"

@@ -10,11 +10,14 @@ import sys
 
 import pytest
 
+from ottla.cli.group_lag import GroupLag, PartitionLag
 from ottla.cli.group_look import Look
+from ottla.cli.group_members import Described
 from ottla.cli.main import main
 from ottla.cli.remote import cluster
 from ottla.core.errors import ErrorCode
 from ottla.core.hosts import Address
+from ottla.core.ids import TopicPartition
 from ottla.protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
 from ottla.protocol.messages.groups import (
     DescribeGroupsRequest,
@@ -321,3 +324,27 @@ def test_a_group_is_described_with_members_and_offsets(ottla, asked):
 def test_describing_what_is_not_there_is_not_found(ottla):
     ran = ottla("group", "describe", "nope")
     assert (ran.code, ran.out) == (4, "")
+
+
+def test_a_state_that_no_group_has_is_a_usage_error(ottla):
+    assert "billing" in ottla("group", "ls", "--state", "empty").out
+    ran = ottla("group", "ls", "--state", "Foo")
+    assert (ran.code, ran.out, "'empty'" in ran.err) == (2, "", True)
+
+
+def test_the_name_of_a_group_cannot_move_the_cursor(capsys, monkeypatch):
+    monkeypatch.setattr("ottla.cli.group_look.is_for_people", lambda: True)
+    described = Described("evil\x1b[2J", "classic", "Empty", 1, "", ())
+    Look(["evil"], is_all=False, as_json=False).show({"evil": GroupLag(described, ())})
+    shown = capsys.readouterr().out
+    assert "evil\\x1b[2J  (classic, Empty, 0 members)" in shown
+    assert "\x1b[2J" not in shown
+    assert "nothing is committed" in shown
+
+
+def test_a_lag_that_nobody_knows_is_not_said_to_be_nothing(capsys, monkeypatch):
+    monkeypatch.setattr("ottla.cli.group_look.is_for_people", lambda: True)
+    row = PartitionLag(TopicPartition("t", 0), 5, None, None, 0, None, "nobody leads it")
+    described = Described("g", "classic", "Empty", 1, "", ())
+    Look(["g"], is_all=False, as_json=False).show({"g": GroupLag(described, (row,))})
+    assert "nobody knows how far it is behind" in capsys.readouterr().out

@@ -4,6 +4,8 @@ import itertools
 
 import pytest
 
+from ottla.client.errors import NetworkError
+from ottla.core.errors import ErrorCode, KafkaError
 from tests.unit.cli.nouns import asked, broker, ottla, topic
 
 __all__ = ["asked", "broker", "ottla", "topic"]
@@ -103,3 +105,33 @@ def test_offsets_of_a_topic_that_members_subscribe_to_stay(ottla, asked, topic):
     ran = ottla("group", "delete", group, "--topic", topic, "--yes")
     assert (ran.code, ran.out) == (1, "")
     assert f"{topic}:0: members of group '{group}' subscribe to {topic}: stop them first" in ran.err
+
+
+def test_what_is_named_twice_goes_once_and_what_is_not_there_is_said(ottla, group, topic):
+    ran = ottla("group", "delete", group, "--topic", topic, "--topic", f"{topic}:0", "--dry-run")
+    assert (ran.code, [row["partition"] for row in ran.rows]) == (0, ["0", "1"])
+    ran = ottla("group", "delete", group, "--topic", f"{topic}:1,7,8", "--dry-run")
+    assert (ran.code, [row["partition"] for row in ran.rows]) == (3, ["1"])
+    assert f"has committed nothing for {topic}:7, {topic}:8" in ran.err
+
+
+def test_offsets_that_cannot_be_told_are_not_said_to_be_none(ottla, group, topic, monkeypatch):
+    async def refuse(*_):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "nobody can tell")
+
+    monkeypatch.setattr("ottla.cli.group_deleting.list_group_offsets", refuse)
+    ran = ottla("group", "delete", group, "--topic", topic, "--yes")
+    assert (ran.code, "nobody can tell" in ran.err, "nothing" in ran.err) == (1, True, False)
+
+
+def test_where_nobody_answers_the_next_group_is_not_waited_for(ottla, asked, group, topic, monkeypatch):
+    asks = []
+
+    async def wait_in_vain(_, name):
+        asks.append(name)
+        raise NetworkError("cannot connect")
+
+    asked.commit(f"{group}-too", topic, 1)
+    monkeypatch.setattr("ottla.cli.group_deleting.list_group_offsets", wait_in_vain)
+    ran = ottla("group", "delete", group, f"{group}-too", "--yes")
+    assert (ran.code, len(asks), names(ottla) >= {group, f"{group}-too"}) == (6, 1, True)

@@ -97,21 +97,17 @@ WAITING = [
 def test_ctrl_c_ends_a_command_that_waits_for_an_answer(words):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
-        process = subprocess.Popen(
-            [*OTTLA, *words, "-b", f"127.0.0.1:{server.getsockname()[1]}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            with server.accept()[0] as connection:
-                connection.settimeout(60)
-                assert connection.recv(4)  # now it waits for us
-                process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-            process.wait()
+        command = [*OTTLA, *words, "-b", f"127.0.0.1:{server.getsockname()[1]}"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+            try:
+                with server.accept()[0] as connection:
+                    connection.settimeout(60)
+                    assert connection.recv(4)  # now it waits for us
+                    process.send_signal(signal.SIGINT)
+                    out, err = process.communicate(timeout=60)
+            finally:
+                process.kill()
     assert (process.returncode, out, err) == (130, "", "")
 
 

@@ -48,6 +48,8 @@ ASKING = [
     ["cluster", "versions"],
 ]
 """One of each kind of command that asks a cluster."""
+OFFSETS = "{offsets}"
+"""Stands for a file that names partitions and offsets."""
 CLASSIC = [
     ["kafka-topics", "--list"],
     ["kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", "orders"],
@@ -58,23 +60,16 @@ CLASSIC = [
     ["kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"],
     ["kafka-reassign-partitions", "--list"],
     ["kafka-transactions", "list"],
+    ["kafka-delete-records", "--offset-json-file", OFFSETS],
 ]
+PERF = ["--num-records", "1", "--record-size", "1", "--throughput", "-1"]
 MOVING = [
-    ["kafka-console-consumer", "--topic", "orders", "--timeout-ms", "1000"],
-    [
-        "kafka-producer-perf-test",
-        "--topic",
-        "orders",
-        "--num-records",
-        "1",
-        "--record-size",
-        "1",
-        "--throughput",
-        "-1",
-    ],
+    ["kafka-console-producer", "--topic", "orders"],
+    ["kafka-producer-perf-test", "--topic", "orders", *PERF],
     ["kafka-consumer-perf-test", "--topic", "orders", "--messages", "1"],
 ]
-"""Those that move records keep trying for a minute where nobody is, as Apache's do."""
+PATIENT = [["kafka-console-consumer", "--topic", "orders", "--timeout-ms", "1000"]]
+"""It keeps trying where nobody is, as Apache's does."""
 CLASSIC_CODES = {"kafka-consumer-groups": 0}
 """It says what went wrong, and then that all is well; so does Apache's."""
 UNREACHABLE, FAILED = 6, 1
@@ -148,6 +143,20 @@ def nobody() -> Iterator[str]:
         yield f"localhost:{bound.getsockname()[1]}"
 
 
+@pytest.fixture(scope="module")
+def classic(tmp_path_factory):
+    """Runs a classic tool at that address."""
+    path = tmp_path_factory.mktemp("classic") / "offsets.json"
+    path.write_text('{"partitions": [{"topic": "orders", "partition": 0, "offset": 1}]}')
+
+    def run(address, name, *words):
+        return main(
+            [name, "--bootstrap-server", address, *(str(path) if each == OFFSETS else each for each in words)]
+        )
+
+    return run
+
+
 def said(capsys) -> str:
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -185,17 +194,17 @@ def test_a_server_that_is_no_broker_is_named(words, stranger, capsys):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", CLASSIC, ids=" ".join)
-def test_classic_tools_fail_with_1_and_a_sentence_where_nobody_listens(words, nobody, capsys):
-    assert main([words[0], "--bootstrap-server", nobody, *words[1:]]) == CLASSIC_CODES.get(words[0], 1)
+@pytest.mark.parametrize("words", CLASSIC + MOVING, ids=" ".join)
+def test_classic_tools_fail_with_1_and_a_sentence_where_nobody_listens(words, nobody, classic, capsys):
+    assert classic(nobody, *words) == CLASSIC_CODES.get(words[0], 1)
     captured = capsys.readouterr()
     assert nobody in captured.out + captured.err
     assert "Traceback" not in captured.err
 
 
-@pytest.mark.parametrize("words", CLASSIC + MOVING, ids=" ".join)
-def test_classic_tools_recognise_tls(words, tls_server, capsys):
-    assert main([words[0], "--bootstrap-server", tls_server, *words[1:]]) == CLASSIC_CODES.get(words[0], 1)
+@pytest.mark.parametrize("words", CLASSIC + MOVING + PATIENT, ids=" ".join)
+def test_classic_tools_recognise_tls(words, tls_server, classic, capsys):
+    assert classic(tls_server, *words) == CLASSIC_CODES.get(words[0], 1)
     captured = capsys.readouterr()
     assert "speaks TLS on this port" in captured.out + captured.err
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.classic.argparse4j import Argparse4jParser, float_, integer, long
+from ottla.cli.classic.argparse4j import Argparse4jParser, NotOfType, float_, integer, long
 from ottla.cli.classic.argparse4j_text import justified
 from ottla.cli.classic.parser import Refused
 
@@ -159,3 +159,10 @@ def test_lines_may_end_behind_a_dash():
     first, second = justified("a" * 60 + " some-" + "b" * 20).splitlines()
     assert first.endswith("some-")
     assert second == "b" * 20
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, str(2**63), "1_0", ""])
+def test_a_number_that_java_does_not_have_is_none(text):
+    with pytest.raises(NotOfType, match="could not convert"):
+        long(text)
+    assert long("-" + "0" * 30 + "7") == -7

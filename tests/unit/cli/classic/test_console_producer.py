@@ -80,7 +80,7 @@ def test_flags_of_the_producer_are_taken(produce, broker, topic, words):  # noqa
 def test_what_cannot_be_delivered_is_told_and_the_rest_goes_on(produce, broker, topic):  # noqa: F811
     large = b"x" * 1_100_000
     ran = produce(stdin=large + b"\nb\n")
-    assert ran.code == 0
+    assert ran.code == 1
     assert (
         f"ERROR Error when sending message to topic {topic} with key: null, value: 1100000 bytes" in ran.err
     )

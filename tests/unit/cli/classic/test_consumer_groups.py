@@ -179,7 +179,9 @@ def test_durations_are_those_of_java(text, seconds):
     assert duration_ms(text) == seconds * 1000
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1h", "P1M", "P1W", "PT1.5M"])
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "P1DT", "1h", "P1M", "P1W", "PT1.5M", f"P{'9' * 5000}D", "P-999999999999999D"]
+)
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(Illegal):
         duration_ms(text)
@@ -215,3 +217,38 @@ def test_a_time_before_the_records_is_their_start(run):
     line = "--reset-offsets --group billing --topic t:0 --dry-run --export"
     assert run(f"{line} --by-duration P{int(time.time() // 86400)}D")[1] == "t,0,0\n\n"
     assert run(f"{line} --to-datetime 1950-01-01T00:00:00.000")[1] == "t,0,0\n\n"
+
+
+def test_offsets_are_long_numbers(run, tmp_path):
+    line = "--reset-offsets --group billing --dry-run"
+    assert run(f"{line} --topic t:0 --to-offset 5000000000")[1].split()[-4:] == ["billing", "t", "0", "10"]
+    assert run(f"{line} --topic t:0 --shift-by -5000000000")[1].split()[-4:] == ["billing", "t", "0", "0"]
+    path = tmp_path / "plan"
+    path.write_text("t,0,5000000000\n")
+    assert read_plan(str(path), ["billing"]) == {"billing": {TopicPartition("t", 0): 5_000_000_000}}
+    path.write_text(f"t,0,{2**63}\n")
+    with pytest.raises(Illegal, match="must be numbers"):
+        read_plan(str(path), ["billing"])
+
+
+def test_a_cell_without_end_is_refused(tmp_path):
+    path = tmp_path / "plan"
+    path.write_text(f"t,0,{'9' * 200_000}\n")
+    with pytest.raises(Illegal, match="field larger than"):
+        read_plan(str(path), ["billing"])
+
+
+def test_names_of_groups_come_back_with_their_lines(tmp_path):
+    plan = {"two\nlines": {TopicPartition("t", 0): 1}}
+    path = tmp_path / "plan"
+    path.write_text(written_plan(plan, False))
+    assert read_plan(str(path), ["a", "b"]) == plan
+
+
+def test_what_makes_no_sense_for_one_group_resets_none(run, asked):
+    asked.commit("aged", "t", 4)
+    line = "--reset-offsets --group aged --group stranger --topic t:0 --shift-by -3"
+    code, _, err = run(f"{line} --execute")
+    assert (code, "no current committed offset" in err) == (1, True)
+    assert run("--describe --group aged")[1].split()[-6:-5] == ["4"]
+    run("--delete --group aged")

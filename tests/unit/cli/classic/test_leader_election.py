@@ -1,5 +1,7 @@
 """`kafka-leader-election` on brokers of ours. What it prints is compared with Apache's own in tests/interop."""
 
+import json
+
 import pytest
 
 from ottla.cli.classic.java import Illegal
@@ -61,3 +63,8 @@ def test_a_preferred_leader_leads_again(capsys):
 def test_options_are_checked_before_anybody_is_asked(capsys):
     assert main(["kafka-leader-election", "--topic", "t"]) == 1
     assert capsys.readouterr().err == "Missing required option(s): bootstrap-server, election-type\n"
+
+
+def test_a_file_of_many_partitions_is_read_at_once():
+    rows = [{"topic": "t", "partition": number} for number in range(50_000)]
+    assert len(read_partitions(json.dumps({"partitions": rows}))) == 50_000

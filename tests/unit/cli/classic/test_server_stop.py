@@ -85,6 +85,12 @@ def test_a_process_that_got_the_number_of_a_broker_is_left_alone(stop, stranger)
     assert not path.exists()
 
 
+def test_a_process_that_got_the_number_since_somebody_looked_is_left_alone(home, stranger):
+    server_registry.ask_to_stop(server_registry.Server(stranger.pid, "some other time", 1, ("broker",), "x"))
+    assert stranger.poll() is None
+    assert list(server_registry.directory().iterdir()) == []
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"pid": -1, "began": null}', "\udcff"])
 def test_a_file_that_makes_no_sense_is_removed(stop, text):
     path = server_registry.directory() / "broker-1.json"

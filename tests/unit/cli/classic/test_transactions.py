@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.cli.classic.running import KAFKA_VERSION
 from ottla.cli.main import main
 from ottla.testing import Broker
 from tests.unit.cli.states import NO_VERIFICATION, Asked, Ran, now_ms
@@ -80,3 +81,8 @@ def test_what_is_missing_is_said_before_anybody_is_asked(capsys):
     assert capsys.readouterr().err.endswith("error: argument --bootstrap-server is required\n")
     assert main(["kafka-transactions", "--bootstrap-server", "127.0.0.1:1", "find-hanging"]) == 1
     assert "requires either --topic or --broker-id" in capsys.readouterr().err
+
+
+def test_its_version_is_that_of_the_other_tools(capsys):
+    assert main(["kafka-transactions", "--version"]) == 0
+    assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"

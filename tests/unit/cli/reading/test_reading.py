@@ -73,7 +73,8 @@ def reading(server):
     def reading(topic, ends):
         with Producer(bootstrap_servers=server) as producer:
             producer.send(topic, b"tea").get()
-        with Consumer(bootstrap_servers=server, auto_offset_reset="earliest") as consumer:
+        settings = {"auto_offset_reset": "earliest", "allow_auto_create_topics": False}
+        with Consumer(bootstrap_servers=server, **settings) as consumer:
             stretches = Stretches(consumer, span_of("end"), ends=ends, has_group=False)
             output = Output(io.StringIO())
             one = Reading(consumer, stretches, Wish(value_lines), output, has_group=False, patience=0)

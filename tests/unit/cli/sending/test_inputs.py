@@ -104,6 +104,27 @@ def test_devices_that_nobody_waits_for_and_files_are_read(tmp_path):
         Input(str(tmp_path))
 
 
+def test_what_cannot_be_read_is_named():
+    async def run():
+        source = Input("/proc/self/mem")
+        try:
+            await source.read()
+        finally:
+            source.close()
+
+    with pytest.raises(Failed, match="/proc/self/mem cannot be read: Input/output error"):
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_long_piece_is_put_together_once(end):
+    cutter = inputs.Cutter(end)
+    assert [piece for _ in range(20_000) for piece in cutter.cut(b"x" * 4096)] == []
+    assert cutter.held_size == 20_000 * 4096
+    assert [len(piece) for piece in cutter.cut(end + b"y")] == [20_000 * 4096]
+    assert cutter.rest() == b"y"
+
+
 def test_a_place_is_named_with_its_file():
     assert inputs.Block("-", 3, [], 0).place(4) == "line 7"
     assert inputs.Block("a.txt", 1, [], 0).place(0, "record") == "a.txt, record 1"

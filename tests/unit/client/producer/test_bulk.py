@@ -194,6 +194,18 @@ def test_what_the_broker_refuses_is_counted_once_as_failed():
     asyncio.run(run())
 
 
+def test_who_is_not_answered_in_time_hears_what_was_wrong_the_last_time():
+    async def run():
+        async with broker_and_producer(delivery_timeout_ms=100, request_timeout_ms=50) as (broker, producer):
+            broker.fail_next("Produce", "KAFKA_STORAGE_ERROR", times=1000)
+            (stretch,) = await producer.send_many("t", numbers(3))
+            assert await counts(producer, [stretch]) == (0, 3)
+            assert "within 100 ms (sent " in str(stretch.settled().error)
+            assert "KAFKA_STORAGE_ERROR" in str(stretch.settled().error)
+
+    asyncio.run(run())
+
+
 def test_closing_fails_what_was_not_acknowledged():
     async def run():
         async with broker_and_producer() as (broker, producer):
@@ -288,12 +300,57 @@ def test_in_a_transaction_they_are_there_together_or_not_at_all():
             assert all(each.settled().acknowledged + each.settled().failed == each.count for each in lost)
             async with producer.transaction():
                 await producer.send_many("t", numbers(5))
-            async with AsyncConsumer(
-                bootstrap_servers=broker.bootstrap_server, isolation_level="read_committed"
-            ) as consumer:
-                consumer.assign([TopicPartition("t", 0)])
-                await consumer.seek_to_beginning()
-                assert [(await consumer.getone()).value for _ in range(5)] == numbers(5)
+            assert await committed(broker) == numbers(5)
+
+    asyncio.run(run())
+
+
+async def committed(broker):
+    place = TopicPartition("t", 0)
+    async with AsyncConsumer(
+        bootstrap_servers=broker.bootstrap_server, isolation_level="read_committed"
+    ) as consumer:
+        consumer.assign([place])
+        await consumer.seek_to_beginning()
+        end, found = (await consumer.end_offsets([place]))[place], []
+        while await consumer.position(place) < end:
+            for rows in (await consumer.getmany(timeout_ms=100)).values():
+                found += [each.value for each in rows]
+    return found
+
+
+@pytest.mark.parametrize("is_many", [True, False])
+@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize("count", [50, 200])
+def test_who_waits_for_room_while_a_transaction_ends_does_not_join_the_next_one(is_many, commits, count):
+    async def run():
+        limits = {"buffer_memory": 1000, "batch_size": 200}
+        async with broker_and_producer(transactional_id="me", **limits) as (broker, producer):
+            seen = []
+
+            async def send_all():
+                if is_many:
+                    await producer.send_many("t", numbers(count), placed=many.extend)
+                else:
+                    for each in numbers(count):
+                        seen.append(await producer.send("t", each))
+
+            many = []
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send_and_wait("t", b"first")
+            broker.delay("Produce", 0.02)
+            sending = asyncio.create_task(send_all())
+            while not producer._core.accumulator._room_waiters:
+                await asyncio.sleep(0)
+            await (producer.commit_transaction() if commits else producer.abort_transaction())
+            with pytest.raises(IllegalStateError):
+                await sending
+            taken = len(seen) + sum(each.count for each in many)
+            async with producer.transaction():
+                await producer.send("t", b"next")
+            assert 0 < taken < count
+            assert await committed(broker) == [*([b"first", *numbers(taken)] if commits else []), b"next"]
 
     asyncio.run(run())
 
