@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from ottla.cli.sending.running import Plan
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_TIMEOUT_SECONDS = 10.0
-_DELIVERY_SECONDS = 30.0
-"""So long a record may take, through a broker's restart for instance, unless --timeout says otherwise."""
-_REQUEST_SIZE_MAX = (
-    100 * 1024 * 1024
-)  # socket.request.max.bytes of brokers: they say what is too large, not we
-_TRANSACTION_MS = 900_000  # transaction.max.timeout.ms of brokers: an input may take its time
 _PIECES_PER_RECORD = 8  # a record in JSON is longer than the record: base64, escapes, names
 _END_OF_LINE = b"\n"
 
@@ -183,32 +176,17 @@ def _headers(given: tuple[str, ...]) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def _settings(**words: Any) -> dict[str, Any]:
-    """Of the producer: ours, then what the session says, then flags. Raises ConfigError."""
-    from ottla.client.producer.config import ProducerConfig
+    """Of the producer; flags have the last word. Raises ConfigError."""
+    from ottla.cli.sending.settings import producer_settings
 
-    timeout = session().timeout
-    request_ms = int((timeout or _TIMEOUT_SECONDS) * 1000)
-    delivery_ms = int((timeout or _DELIVERY_SECONDS) * 1000)
-    settings: dict[str, Any] = {
-        "request.timeout.ms": request_ms,
-        "socket.connection.setup.timeout.ms": request_ms,
-        "delivery.timeout.ms": delivery_ms,
-        "max.block.ms": delivery_ms + request_ms,
-        "max.request.size": _REQUEST_SIZE_MAX,
-        "allow.auto.create.topics": False,
-    }
-    settings |= session().settings(ProducerConfig)
-    settings |= {"key.serializer": None, "value.serializer": None, "interceptors": (), "send.waits": False}
-    settings |= {"transactional.id": None, "buffer.full": "block"}
-    if words["compression"] is not None:
-        settings["compression.type"] = words["compression"]
+    settings = producer_settings(creates_topics=False, compression=words["compression"])
+    settings["transactional.id"] = None
     if words["acks"] is not None:
         settings["acks"] = words["acks"]
     if words["txn"] or words["transactional_id"]:
         import uuid
 
         settings["transactional.id"] = words["transactional_id"] or f"ottla-produce-{uuid.uuid4()}"
-        settings.setdefault("transaction.timeout.ms", _TRANSACTION_MS)
     return settings
 
 

@@ -16,6 +16,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import ottla
@@ -313,7 +314,8 @@ class Peer(asyncio.BufferedProtocol):
             asked.future.set_exception(ProtocolError(f"{self.address}: {error}"))
             raise
         self.throttle_time_ms = getattr(response, "throttle_time_ms", 0)
-        asked.future.set_result(response)
+        with suppress(asyncio.InvalidStateError):  # Ctrl-C may have come while it was decoded
+            asked.future.set_result(response)
 
     # --- life ---------------------------------------------------------------------------------------------------
 

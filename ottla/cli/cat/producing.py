@@ -18,18 +18,14 @@ from ottla.cli.sending.inputs import STDIN, Block, Input, blocks
 from ottla.cli.sending.progress import SendingProgress
 from ottla.cli.sending.pump import Target
 from ottla.cli.sending.running import Plan, carry_out
+from ottla.cli.sending.settings import producer_settings
 from ottla.cli.session import DEFAULT_TIMEOUT, session
-from ottla.client.producer.config import ProducerConfig, producer_config
+from ottla.client.producer.config import producer_config
 from ottla.core.errors import ConfigError, ErrorCode, KafkaError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
-_DELIVERY_SECONDS = 30.0
 _CREATION_SECONDS_MAX = 5.0  # a topic that nobody has created by then will not come into being
 _PAUSE_SECONDS = 0.05
-_REQUEST_SIZE_MAX = (
-    100 * 1024 * 1024
-)  # socket.request.max.bytes of brokers: they say what is too large, not we
-_TRANSACTION_MS = 900_000  # transaction.max.timeout.ms of brokers: an input may take its time
 _NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 
 Source = Callable[[], AsyncIterator[Block]]
@@ -39,7 +35,7 @@ def produce(wanted: Wanted) -> int:
     """Returns the exit code. Raises `Failed` and click.UsageError."""
     session().is_quiet = wanted.verbosity < 2  # kcat says nothing of what went well
     try:
-        settings = _settings(wanted)
+        settings = producer_settings(creates_topics=True, compression=wanted.input.codec)
         choose = chooser(settings.pop("partitioner", None)) if wanted.partition is None else None
         settings["partitioner"] = "default"
         sources, unread = _sources(wanted, settings)
@@ -58,28 +54,6 @@ def produce(wanted: Wanted) -> int:
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     return PARTLY if unread and not code else code
-
-
-def _settings(wanted: Wanted) -> dict[str, Any]:
-    """Of the producer. Raises ConfigError."""
-    timeout = session().timeout
-    request_ms = int((timeout or DEFAULT_TIMEOUT) * 1000)
-    delivery_ms = int((timeout or _DELIVERY_SECONDS) * 1000)
-    settings: dict[str, Any] = {
-        "request.timeout.ms": request_ms,
-        "socket.connection.setup.timeout.ms": request_ms,
-        "delivery.timeout.ms": delivery_ms,
-        "max.block.ms": delivery_ms + request_ms,
-        "max.request.size": _REQUEST_SIZE_MAX,
-        "transaction.timeout.ms": _TRANSACTION_MS,
-        "allow.auto.create.topics": True,
-    }
-    settings |= session().settings(ProducerConfig)
-    settings |= {"key.serializer": None, "value.serializer": None, "interceptors": (), "send.waits": False}
-    settings["buffer.full"] = "block"
-    if wanted.input.codec is not None:
-        settings["compression.type"] = wanted.input.codec
-    return settings
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

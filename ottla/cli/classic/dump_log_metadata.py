@@ -64,7 +64,7 @@ class KRaftVersionRecord:
     """Which protocol the controllers speak among each other."""
 
     version: Int16
-    k_raft_version: Int16
+    kraft_version: Int16
 
 
 _KINDS: dict[ControlType, tuple[str, type[Any]]] = {

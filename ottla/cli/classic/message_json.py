@@ -21,6 +21,7 @@ from ottla.protocol.schema import declaration
 _CONSUMER = "consumer"  # the protocol type of groups whose members exchange subscriptions and assignments
 _ESCAPE = re.compile(r"\\(?:u(00[0-9a-f]{2})|.)")
 _VERSION = struct.Struct(">h")
+_KRAFT = "kraft"  # Kafka spells it KRaft, with one letter before the capital
 
 
 def json_text(value: Any) -> str:
@@ -76,5 +77,7 @@ def _exchanged(cls: type[Any], data: bytes) -> Any:
 
 
 def _camel(name: str) -> str:
+    if name.startswith(_KRAFT):
+        name = f"k_raft{name.removeprefix(_KRAFT)}"
     first, *rest = name.split("_")
     return first + "".join(each.capitalize() for each in rest)

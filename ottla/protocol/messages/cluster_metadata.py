@@ -291,7 +291,7 @@ class VotersRecord:
         voter_id: Int32
         voter_directory_id: Uuid
         endpoints: list[Endpoint]
-        k_raft_version_feature: KRaftVersionFeature
+        kraft_version_feature: KRaftVersionFeature
 
     version: Int16
     voters: list[Voter]

@@ -177,7 +177,7 @@ def test_the_voters_are_in_a_record_or_in_a_file(tmp_path):
     assert read(place)[0].voters == {1, 2}
     ranges = VotersRecord.Voter.KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
     voter = VotersRecord.Voter(
-        voter_id=3, voter_directory_id=topic().topic_id, endpoints=[], k_raft_version_feature=ranges
+        voter_id=3, voter_directory_id=topic().topic_id, endpoints=[], kraft_version_feature=ranges
     )
     value = encode_bytes(VotersRecord(version=0, voters=[voter]), 0)
     log = place / f"{0:020}.log"

@@ -12,7 +12,7 @@ import pytest
 from ottla.core.errors import ErrorCode, ProtocolError
 from ottla.network.peer import PeerClosed, PeerLimits, RequestTimedOut, connect
 from ottla.protocol.apis import api_of
-from ottla.protocol.framing import ResponseHeader, decode_request, encode_response
+from ottla.protocol.framing import ResponseHeader, decode_request, decode_response, encode_response
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.metadata import ApiVersionsResponse
@@ -238,6 +238,38 @@ def test_a_caller_that_is_cancelled_disturbs_nobody(which):
             assert (await peer.send(handshake("after"), 1)).mechanisms == ["after"]
 
     gate = asyncio.Event()
+    play(server, client)
+
+
+def test_a_caller_that_is_interrupted_while_the_answer_is_decoded_disturbs_nobody(monkeypatch):
+    """Ctrl-C cancels from a signal handler, between any two steps of ours."""
+    interrupted: list[asyncio.Task[Any]] = []
+
+    async def server(asking: Asking) -> None:
+        await asking.answer_versions({HANDSHAKE: (0, 1)})
+        for _ in range(2):
+            header, request = await asking.next()
+            await asking.answer(header, echo(request))
+
+    async def client(host: str, port: int) -> None:
+        peer = await connect(host, port)
+        complaints: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+
+        def decoding(*args: Any) -> Any:
+            for task in interrupted:
+                task.cancel()
+            interrupted.clear()
+            return decode_response(*args)
+
+        monkeypatch.setattr("ottla.network.peer.decode_response", decoding)
+        interrupted.append(asyncio.create_task(peer.send(handshake("one"))))
+        with pytest.raises(asyncio.CancelledError):
+            await interrupted[0]
+        assert (await peer.send(handshake("two"))).mechanisms == ["two"]
+        assert not complaints
+        await peer.close()
+
     play(server, client)
 
 
