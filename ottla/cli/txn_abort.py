@@ -11,7 +11,7 @@ from ottla.cli import completing
 from ottla.cli.remote import NOT_FOUND, Cluster, Failed, asking, check, connection_options
 from ottla.cli.session import json_option
 from ottla.cli.tables import document
-from ottla.cli.txn import place_of
+from ottla.cli.txn_look import place_of
 from ottla.cli.txn_state import (
     OPEN_STATES,
     Producer,

@@ -42,7 +42,9 @@ def test_the_help_needs_click_and_nothing_else():
     assert not any(name.startswith(("ottla.cli.topic", "ottla.cli.classic.topics")) for name in found)
 
 
-@pytest.mark.parametrize("name", ["topic", "cluster", "log", "bench", "profile", "completion", "shims"])
+@pytest.mark.parametrize(
+    "name", ["topic", "cluster", "group", "txn", "config", "log", "bench", "profile", "completion", "shims"]
+)
 def test_the_help_of_a_group_needs_no_client(name):
     found = imported(name, "--help")
     assert not found & (HEAVY | {"asyncio"})
